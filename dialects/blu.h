@@ -1,0 +1,231 @@
+/* blu.h - the op set: what the rest of the compiler sees of it.
+ *
+ * An op is one TableGen record (BluOps.td) and one C rule (ops_*.c). A build step turns the records into the table
+ * `blu_ops`, which points at the rules; the language's built-in names, the verifier, the gradients, the lowering, the op
+ * tests and docs/ops.md all read that table, so nothing is listed twice and a record without a rule does not link.
+ * Every op is pure but `guard`. Functions here report through return values and never exit. */
+#ifndef BLU_DIALECTS_BLU_H
+#define BLU_DIALECTS_BLU_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "mlir-c/IR.h"
+
+enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 4, BLU_MAX_ATTRS = 4 };
+
+/* ---- types ---- */
+
+typedef enum { BLU_F32, BLU_F64, BLU_I32, BLU_I64, BLU_U8, BLU_BOOL, BLU_ELEMS } BluElem;
+
+/* A tensor type. `name` and `unit` serve the front end alone and don't exist in IR: a dimension remembers the name that
+ * it was declared with ("B", or NULL), and whether it is a unit dimension, one that may stretch. */
+typedef struct {
+  BluElem elem;
+  int rank;
+  int64_t dim[BLU_MAX_RANK];
+  const char *name[BLU_MAX_RANK];
+  bool unit[BLU_MAX_RANK];
+} BluType;
+
+const char *blu_elem_name(BluElem e);              /* "f32": the language's spelling */
+bool blu_elem_parse(const char *name, BluElem *e); /* false: no such type */
+bool blu_elem_is_float(BluElem e);
+int blu_elem_bytes(BluElem e);                     /* in memory; a bool takes one byte */
+int64_t blu_type_count(const BluType *t);          /* number of elements; 1 for rank 0 */
+bool blu_type_same(const BluType *a, const BluType *b); /* element type and sizes; names and units don't count */
+char *blu_type_print(const BluType *t, char *buf, size_t size); /* "f32[B = 8, 3]"; returns buf */
+BluType blu_type_make(BluElem e, int rank, const int64_t *dim); /* no names, no units */
+
+/* ---- attributes ---- */
+
+typedef enum { BLU_ATTR_INT, BLU_ATTR_INTS, BLU_ATTR_REAL, BLU_ATTR_BOOL, BLU_ATTR_TYPE, BLU_ATTR_STRING } BluAttrKind;
+
+typedef struct {
+  const char *name;
+  BluAttrKind kind;
+  int n;                    /* INTS: how many */
+  int64_t i[BLU_MAX_RANK];  /* INT, BOOL, TYPE (a BluElem): i[0] */
+  double real;
+  const char *str;          /* borrowed */
+} BluAttr;
+
+typedef struct { int n; BluAttr a[BLU_MAX_ATTRS]; } BluAttrs;
+
+const BluAttr *blu_attr(const BluAttrs *as, const char *name);               /* NULL: absent */
+int64_t blu_attr_int(const BluAttrs *as, const char *name, int64_t absent);  /* INT, BOOL and TYPE */
+BluAttrs blu_attr_set_int(BluAttrs as, const char *name, int64_t v);
+BluAttrs blu_attr_set_ints(BluAttrs as, const char *name, int n, const int64_t *v);
+BluAttrs blu_attr_set_real(BluAttrs as, const char *name, double v);
+BluAttrs blu_attr_set_bool(BluAttrs as, const char *name, bool v);
+BluAttrs blu_attr_set_type(BluAttrs as, const char *name, BluElem v);
+
+/* ---- ops ---- */
+
+/* One use of an op, without IR: what `infer` judges. */
+typedef struct {
+  int nin;
+  BluType in[BLU_MAX_IN];
+  BluAttrs attrs;
+  BluType out;   /* written by infer, names and units included */
+} BluSig;
+
+/* Why a signature is refused. `label` names the constraint, as in the docs and the negative tests ("same-shape");
+ * `operand` is the one to blame, -1 for none. */
+typedef struct { const char *label; int operand; char text[400]; } BluWhy;
+
+typedef struct BluBuilder BluBuilder;
+typedef struct BluEmit BluEmit;
+typedef struct BluEmitVal BluEmitVal;
+typedef struct BluVjp BluVjp;
+typedef struct BluRefCall BluRefCall;
+
+/* How an op takes part in kernels (passes/fuse, codegen). */
+typedef enum {
+  BLU_KIND_ELEMENT,   /* result element i from operands' elements i: has `lower` */
+  BLU_KIND_INDEX,     /* made from indices alone, or moves elements without a stored copy: constant, iota, broadcast */
+  BLU_KIND_REDUCE,    /* sum, max, ... over axes */
+  BLU_KIND_MATMUL,
+  BLU_KIND_MOVE,      /* result elements are operand elements at other places: transpose */
+  BLU_KIND_VIEW,      /* same bytes, another shape: reshape */
+  BLU_KIND_COMPOSITE, /* has `expand` */
+  BLU_KIND_EFFECT     /* guard */
+} BluKind;
+
+/* Inputs that the op tests use for one op; `func` is the body of a function in IR, see tests/ops. */
+typedef struct {
+  const char *args;   /* "%a: tensor<3x4xf64>, %b: tensor<4xf64>" */
+  const char *body;   /* "%r = blu.add ..." : the result is %r */
+  double lo, hi;      /* range of float operands; integer operands: [0, (int)ihi) */
+  int ihi;
+} BluOpCase;
+
+typedef struct {
+  BluKind kind;
+  bool (*infer)(BluSig *s, BluWhy *why);
+  void (*vjp)(BluVjp *v);                 /* NULL: has no gradient (an error at the user's line when one is asked for) */
+  void (*ref)(BluRefCall *c);             /* the meaning of the op, in double */
+  BluEmitVal (*lower)(BluEmit *e, const BluAttrs *a, const BluEmitVal *in, int nin); /* ELEMENT only */
+  MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE only */
+  bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
+  const BluOpCase *cases;                 /* ended by one with body == NULL */
+  double tolerance;                       /* of f32 code against ref, relative; with a reason in a comment */
+} BluRule;
+
+typedef struct { const char *name; BluAttrKind kind; bool optional; } BluAttrInfo;
+
+typedef struct {
+  const char *name;                       /* "add", in IR "blu.add" */
+  const char *summary, *doc;
+  int nin;                                /* -1: any number */
+  const char *in[BLU_MAX_IN];             /* operand names */
+  int nattr;
+  BluAttrInfo attr[BLU_MAX_ATTRS];
+  int nout;                               /* 0 or 1 */
+  bool pure;
+  bool builtin;                           /* a function of the language by this name */
+  const BluRule *rule;
+} BluOp;
+
+extern const BluOp blu_ops[];
+extern const int blu_nops;
+const BluOp *blu_op_find(const char *name);       /* by language name; NULL: none. For IR ops: */
+const BluOp *blu_op_of(MlirOperation op);         /* NULL: not of this dialect */
+/* Runs infer after the checks that hold for all ops (operand count, known attributes and their kinds, negative axes). */
+bool blu_infer(const BluOp *op, BluSig *s, BluWhy *why);
+
+/* ---- IR ---- */
+
+void blu_context_load(MlirContext ctx);           /* loads blu and func into the context */
+MlirType blu_type_to_mlir(MlirContext ctx, const BluType *t);
+bool blu_type_from_mlir(MlirType t, BluType *out); /* false: not a ranked tensor of a known element type */
+void blu_sig_of(MlirOperation op, BluSig *s);     /* types and attributes of an op of this dialect */
+BluAttrs blu_attrs_of(MlirOperation op);
+
+struct BluBuilder {
+  MlirContext ctx;
+  MlirLocation loc;
+  MlirBlock block;
+  MlirOperation before;  /* insert before this op; null: append to block */
+};
+
+/* Builds one op; its result type is inferred. A signature that infer refuses is the caller's bug here: the front end asks
+ * blu_infer first. Aborts with the reason then. For an op without result, a null value. */
+MlirValue blu_build(BluBuilder *b, const char *name, const BluAttrs *attrs, int n, const MlirValue *in);
+MlirValue blu_build1(BluBuilder *b, const char *name, MlirValue x);
+MlirValue blu_build2(BluBuilder *b, const char *name, MlirValue x, MlirValue y);
+MlirValue blu_constant(BluBuilder *b, const BluType *t, double value);              /* splat */
+MlirValue blu_constant_like(BluBuilder *b, MlirValue like, double value);
+MlirValue blu_broadcast_to(BluBuilder *b, MlirValue x, const BluType *t);           /* x itself if the shape is the same */
+MlirValue blu_reshape_to(BluBuilder *b, MlirValue x, const BluType *t);
+MlirValue blu_cast_to(BluBuilder *b, MlirValue x, BluElem e);
+MlirValue blu_reduce(BluBuilder *b, const char *name, MlirValue x, int naxes, const int64_t *axes, bool keep);
+BluType blu_value_type(MlirValue v);
+
+/* Functions: arguments and results carry dictionaries such as {blu.name = "fc1.weight", blu.role = "param"}; docs/ir.md
+ * lists the roles. `name` is what blu.name holds. */
+typedef struct { BluType type; const char *role, *name; double value; bool has_value; MlirLocation loc; } BluPort;
+/* Makes func.func @name with an entry block (returned in *block) in the module; results come with blu_func_return. */
+MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, int nargs, const BluPort *args, MlirBlock *block);
+/* Appends func.return and writes the function's type and result dictionaries. */
+void blu_func_return(MlirOperation func, MlirLocation loc, int n, const MlirValue *values, const BluPort *ports);
+MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
+MlirBlock blu_func_block(MlirOperation func);
+int blu_func_nargs(MlirOperation func);
+int blu_func_nresults(MlirOperation func);
+BluPort blu_func_arg(MlirOperation func, int i);                  /* strings borrowed from the context */
+BluPort blu_func_result(MlirOperation func, int i);
+
+/* ---- gradient rules ---- */
+
+struct BluVjp {
+  BluBuilder *b;
+  MlirOperation op;
+  BluSig sig;
+  const MlirValue *in;   /* operands */
+  MlirValue out, ct;     /* result and its cotangent, of the same type */
+  MlirValue dx[BLU_MAX_IN]; /* written by the rule: cotangent of operand i; null = zero */
+  bool need[BLU_MAX_IN];    /* operand i leads to something that is differentiated */
+};
+
+/* x * y where a zero cotangent x gives zero whatever y is (infinity, NaN): y is used only where x != 0. */
+MlirValue blu_strong_mul(BluBuilder *b, MlirValue ct, MlirValue factor);
+
+/* ---- reference ---- */
+
+struct BluRefCall {
+  const BluSig *sig;
+  const double *in[BLU_MAX_IN]; /* every element type as double; bool 0 or 1; i64 exact to 2^53 */
+  double *out;
+};
+
+/* Runs a function of one block (blu ops, calls of other functions of the module) through the rules' ref.
+ * args[i] points at count(arg i) doubles; results[i] is malloc'ed here, the caller frees it. f32 values are *not* rounded:
+ * this is the meaning in exact arithmetic, as near as double comes. false: an op without ref, named in why. */
+bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why);
+
+/* ---- lowering of elementwise ops ---- */
+
+/* A value while code is emitted: `v` for a target's handle, the others for targets that compute right away. */
+struct BluEmitVal { BluElem elem; union { void *v; float f; double d; int64_t i; } u; };
+
+typedef enum {
+  BLU_PRIM_FADD, BLU_PRIM_FSUB, BLU_PRIM_FMUL, BLU_PRIM_FDIV, BLU_PRIM_FMA /* a*b+c, one rounding */,
+  BLU_PRIM_FNEG, BLU_PRIM_FABS, BLU_PRIM_FSQRT, BLU_PRIM_FFLOOR, BLU_PRIM_FROUND /* to nearest, ties to even */,
+  BLU_PRIM_EQ, BLU_PRIM_NE, BLU_PRIM_LT, BLU_PRIM_LE, BLU_PRIM_GT, BLU_PRIM_GE, /* -> bool; NE is true for NaN, the rest false; u8 unsigned */
+  BLU_PRIM_SELECT,                        /* a (bool) ? b : c */
+  BLU_PRIM_AND, BLU_PRIM_OR, BLU_PRIM_XOR,
+  BLU_PRIM_IADD, BLU_PRIM_ISUB, BLU_PRIM_IMUL, BLU_PRIM_SHL, BLU_PRIM_SHR /* logical */, BLU_PRIM_MULHI /* unsigned i32 */,
+  BLU_PRIM_CAST,                          /* a to elem; float to integer truncates and saturates, NaN gives 0 */
+  BLU_PRIM_BITCAST,                       /* f32 <-> i32, f64 <-> i64 */
+  BLU_PRIM_EXP64, BLU_PRIM_LOG64, BLU_PRIM_POW64, BLU_PRIM_SIN64, BLU_PRIM_COS64, BLU_PRIM_TANH64 /* f64 by the runtime */
+} BluPrim;
+
+/* What a target gives to `lower`. Every prim rounds to its type; nothing is contracted or reassociated. */
+struct BluEmit {
+  BluEmitVal (*prim)(BluEmit *e, BluPrim p, BluElem elem, BluEmitVal a, BluEmitVal b, BluEmitVal c);
+  BluEmitVal (*constant)(BluEmit *e, BluElem elem, double value);
+  BluEmitVal (*bits)(BluEmit *e, BluElem elem, uint64_t bits);    /* integer constants, and f32/f64 by bit pattern */
+  BluEmitVal (*index)(BluEmit *e);                                /* i64: linear index of the element in the result */
+};
+
+#endif

@@ -1,0 +1,104 @@
+/* abi.h - the contract between compiled code and the runtime, and the only header that both sides see.
+ *
+ * A trainer is one constant `blu_program` (emitted by the compiler) linked with the runtime. Every tensor lives at a
+ * fixed offset of one arena; every computation is a table of launches; a launch is a kernel with fixed offsets and a
+ * fixed number of pieces, so that results never depend on the number of threads. The compiler emits these structs field
+ * by field (codegen/object.c): change both together, and raise BLU_ABI. */
+#ifndef BLU_RUNTIME_ABI_H
+#define BLU_RUNTIME_ABI_H
+#include <stdint.h>
+
+#define BLU_ABI 1
+#define BLU_ABI_RANK 8     /* highest rank of a tensor */
+#define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes */
+
+typedef enum {
+  BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */
+} BluDtype;
+
+typedef enum {
+  BLU_ROLE_PARAM,    /* trained, saved */
+  BLU_ROLE_STATE,    /* optimizer or model state: saved, not trained */
+  BLU_ROLE_DATA,     /* filled by the data source before a run; `bound` > 0: every value must lie in [0, bound) */
+  BLU_ROLE_ROWS,     /* i32 scalar: how many leading rows of the batch are real; the rest is padding */
+  BLU_ROLE_RUN,      /* f64 scalar of a `run` declaration, `value` is its default */
+  BLU_ROLE_STEP,     /* f64 scalar: number of optimizer steps done before this one, from 0 */
+  BLU_ROLE_SEED,     /* i64 scalar: the seed of the run */
+  BLU_ROLE_INPUT,    /* argument of an entry */
+  BLU_ROLE_OUTPUT,   /* result of an entry, or one named setting of the entry `settings` (f64 scalar) */
+  BLU_ROLE_SUM,      /* f32 scalar: sum over the batch of the loss or of a metric ... */
+  BLU_ROLE_WEIGHT,   /* f32 scalar: ... and the sum of its weights; both carry the same name, `loss` or the metric's */
+  BLU_ROLE_SQUARES,  /* f32 scalar: sum of squares of the gradient of the parameter `name`, before clipping */
+  BLU_ROLE_NORM      /* f32 scalar: norm of all gradients, before clipping */
+} BluRole;
+
+/* A tensor at a fixed place of the arena. Row-major, dense. */
+typedef struct {
+  const char *name;
+  int32_t role, dtype, rank, reserved;
+  int64_t dim[BLU_ABI_RANK];
+  int64_t offset, bytes; /* from the start of the arena */
+  int64_t bound;         /* BLU_ROLE_DATA: see there; else 0 */
+  double value;          /* BLU_ROLE_RUN: see there; else 0 */
+} BluSlot;
+
+/* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
+ * scratch is private to the calling thread, BluProgram.scratch_bytes long, aligned to BLU_ABI_ALIGN, undefined at entry. */
+typedef void BluKernel(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
+
+typedef struct {
+  BluKernel *kernel;
+  const int64_t *offset;
+  int64_t pieces;     /* >= 1; the pieces of one launch are independent of each other */
+  const char *name;   /* of the kernel, for profiles */
+  int64_t line;       /* of the .blu file, 0 = none */
+} BluLaunch;
+
+/* A compiled function. Launches run in order, each after all pieces of the one before.
+ * `commit` splits them: [0, commit) only compute, [commit, launches) change parameters and state. The caller looks at the
+ * results between the two and may leave the second part out. A function that changes nothing has commit == launches. */
+typedef struct {
+  const char *name;   /* "init", "train", "eval", "settings", or the name of an `entry` */
+  const BluSlot *slot; /* DATA, INPUT, then results: what is special to this function */
+  int64_t slots;
+  const BluLaunch *launch;
+  int64_t launches, commit;
+  int64_t flops;      /* of one run: 2 per multiply-add of the matrix products, nothing else counted */
+} BluFunction;
+
+/* Processor features that the code was compiled for (BluProgram.cpu). */
+enum { BLU_CPU_V2 = 1, BLU_CPU_V3 = 2, BLU_CPU_V4 = 3 };
+
+typedef struct {
+  uint32_t abi;                 /* BLU_ABI */
+  int32_t cpu;                  /* BLU_CPU_...: x86-64 level that the code needs */
+  const char *model;            /* name of the model: the file's stem */
+  const char *compiler;         /* "bluc 0.1.0" */
+  const char *target;           /* as given to --cpu */
+  const char *source_name;      /* file name as given to the compiler, without folders */
+  const char *source;           /* text of the .blu file, NUL-terminated */
+  const char *plan;             /* --emit=plan of this program: text */
+  const char *data;             /* data source by name ("idx"), "" if the program trains nothing */
+  const char *data_args;        /* its arguments as "key=value\n" lines, in the order of the source file */
+  uint64_t hash;                /* of program and compiler: checkpoints of another hash void the promise of equal bits */
+  int64_t arena_bytes;          /* all of it */
+  int64_t kept_bytes;           /* leading part that holds tensors and scalars; the rest is overlaid by the functions */
+  int64_t scratch_bytes;        /* per thread */
+  const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
+  int64_t tensors;
+  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS: set by the runtime before a run */
+  int64_t scalars;
+  const BluFunction *function;
+  int64_t functions;
+} BluProgram;
+
+extern const BluProgram blu_program;
+
+/* Double-precision functions that compiled code calls for host scalars (schedules, beta^t); runtime/math.c. */
+double blu_rt_exp(double x);
+double blu_rt_log(double x);
+double blu_rt_pow(double x, double y);
+double blu_rt_sin(double x);
+double blu_rt_cos(double x);
+double blu_rt_tanh(double x);
+#endif
