@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "mlir-c/IR.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 4, BLU_MAX_ATTRS = 4 };
 
@@ -74,6 +77,7 @@ typedef struct {
 typedef struct { const char *label; int operand; char text[400]; } BluWhy;
 
 typedef struct BluBuilder BluBuilder;
+struct BluMap;
 typedef struct BluEmit BluEmit;
 typedef struct BluEmitVal BluEmitVal;
 typedef struct BluVjp BluVjp;
@@ -163,7 +167,14 @@ BluType blu_value_type(MlirValue v);
 
 /* Functions: arguments and results carry dictionaries such as {blu.name = "fc1.weight", blu.role = "param"}; docs/ir.md
  * lists the roles. `name` is what blu.name holds. */
-typedef struct { BluType type; const char *role, *name; double value; bool has_value; MlirLocation loc; } BluPort;
+typedef struct {
+  BluType type;
+  const char *role, *name;
+  double value;          /* blu.value, of a run value */
+  bool has_value;
+  int64_t bound;         /* blu.bound: elements lie in [0, bound); 0 = not known */
+  MlirLocation loc;
+} BluPort;
 /* Makes func.func @name with an entry block (returned in *block) in the module; results come with blu_func_return. */
 MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, int nargs, const BluPort *args, MlirBlock *block);
 /* Appends func.return and writes the function's type and result dictionaries. */
@@ -174,6 +185,15 @@ int blu_func_nargs(MlirOperation func);
 int blu_func_nresults(MlirOperation func);
 BluPort blu_func_arg(MlirOperation func, int i);                  /* strings borrowed from the context */
 BluPort blu_func_result(MlirOperation func, int i);
+void blu_func_set_arg(MlirOperation func, int i, const BluPort *port);  /* its dictionary; the type stays */
+/* Clones the ops of block `from` but its terminator to where b stands; operands go through `map` (value -> value), which gets the
+ * clones' results. Values that are not in the map stay as they are. */
+void blu_clone_into(BluBuilder *b, MlirBlock from, struct BluMap *map);
+/* The op that b inserts next stands before op. */
+BluBuilder blu_builder_before(MlirOperation op);
+bool blu_is(MlirOperation op, const char *name);                  /* "add": is it blu.add? */
+MlirOperation blu_def(MlirValue v);                               /* defining op; null for an argument */
+bool blu_constant_value(MlirValue v, double *value);              /* v is a blu.constant */
 
 /* ---- gradient rules ---- */
 
@@ -224,8 +244,11 @@ typedef enum {
 struct BluEmit {
   BluEmitVal (*prim)(BluEmit *e, BluPrim p, BluElem elem, BluEmitVal a, BluEmitVal b, BluEmitVal c);
   BluEmitVal (*constant)(BluEmit *e, BluElem elem, double value);
-  BluEmitVal (*bits)(BluEmit *e, BluElem elem, uint64_t bits);    /* integer constants, and f32/f64 by bit pattern */
+  BluEmitVal (*bits)(BluEmit *e, BluElem elem, uint64_t bits);    /* integer constants */
   BluEmitVal (*index)(BluEmit *e);                                /* i64: linear index of the element in the result */
 };
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,0 +1,305 @@
+/* bluc.c - the compiler, from the command line to the trainer. `compile` lists the stages in their order: it is the place to
+ * begin reading. Each stage can be printed (--emit), each pass too (--dump-after). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <llvm-c/Analysis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "mlir-c/Diagnostics.h"
+#include "passes/passes.h"
+
+static const char version[] = "bluc " BLU_VERSION;
+
+typedef enum {
+  STAGE_AST, STAGE_BLU, STAGE_GRAD, STAGE_OPT, STAGE_KERNELS, STAGE_PLAN, STAGE_LLVM, STAGE_ASM, STAGE_OBJECT, STAGE_PROGRAM
+} Stage;
+
+static const struct { const char *name, *what; } stages[] = {
+  [STAGE_AST] = {"ast", "syntax tree"},
+  [STAGE_BLU] = {"blu", "tensor ops, one function per entry"},
+  [STAGE_GRAD] = {"grad", "loss, gradient, clipping and optimizer in one train step"},
+  [STAGE_OPT] = {"opt", "simplified, composites expanded"},
+  [STAGE_KERNELS] = {"kernels", "fused loop nests and matrix products"},
+  [STAGE_PLAN] = {"plan", "places in the arena, launches in order"},
+  [STAGE_LLVM] = {"llvm", "LLVM IR of kernels and program table"},
+  [STAGE_ASM] = {"asm", "assembly"},
+  [STAGE_OBJECT] = {"obj", "object file"},
+  [STAGE_PROGRAM] = {"program", "the trainer (default)"},
+};
+
+/* The passes of each stage, in their order. */
+static const struct { Stage stage; const char *pass; } pipeline[] = {
+  {STAGE_GRAD, "bounds"}, {STAGE_GRAD, "differentiate"}, {STAGE_GRAD, "step"},
+  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "simplify"},
+  {STAGE_KERNELS, "fuse"},
+  {STAGE_PLAN, "plan"},
+};
+
+typedef struct {
+  const char *input, *output, *dump_after;
+  const char **defs;
+  int ndefs;
+  Stage stage;
+  BluCpu cpu;
+  bool verify, times, locations;
+} Options;
+
+/* ---- printing ---- */
+
+static void print_to(MlirStringRef s, void *file) { fwrite(s.data, 1, s.length, file); }
+
+static void print_module(MlirModule m, bool locations, FILE *out) {
+  MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+  if (locations) mlirOpPrintingFlagsEnableDebugInfo(flags, true, true);
+  mlirOperationPrintWithFlags(mlirModuleGetOperation(m), flags, print_to, out);
+  mlirOpPrintingFlagsDestroy(flags);
+}
+
+/* Errors of passes and of code generation arrive as MLIR diagnostics and become diagnostics of the user's file. */
+typedef struct { char *text; size_t size; } Message;
+static void append(MlirStringRef s, void *user) {
+  Message *m = user;
+  m->text = realloc(m->text, m->size + s.length + 1);
+  memcpy(m->text + m->size, s.data, s.length);
+  m->text[m->size += s.length] = 0;
+}
+static MlirLogicalResult collect(MlirDiagnostic d, void *diags) {
+  Message m = {calloc(1, 1), 0};
+  mlirDiagnosticPrint(d, append, &m);
+  blu_frontend_error_at(diags, mlirDiagnosticGetLocation(d), m.text);
+  free(m.text);
+  return mlirLogicalResultSuccess();
+}
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* ---- the stages ---- */
+
+static const char *base_name(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+static char *read_file(const char *path) {
+  FILE *f = fopen(path, "rb");
+  char *text = NULL;
+  size_t size = 0;
+  for (size_t n = 1; f && n;) {
+    text = realloc(text, size + 65537);
+    n = fread(text + size, 1, 65536, f);
+    size += n;
+    text[size] = 0;
+  }
+  if (f) fclose(f);
+  return text;
+}
+
+/* Writes bytes to path ("-": standard output): all of them, or nothing stays. */
+static bool write_file(const char *path, const char *bytes, size_t size) {
+  bool console = !strcmp(path, "-");
+  FILE *f = console ? stdout : fopen(path, "wb");
+  bool good = f && fwrite(bytes, 1, size, f) == size;
+  if (f) good &= console ? !fflush(f) : !fclose(f);
+  if (!good) fprintf(stderr, "bluc: %s: %s\n", path, strerror(errno));
+  if (!good && !console && f) remove(path);
+  return good;
+}
+
+static bool run_pass(const Options *o, MlirModule m, const char *name) {
+  double start = now_ms();
+  if (!blu_pass_find(name)->run(m)) return false;
+  if (o->times) fprintf(stderr, "%9.2f ms  %s\n", now_ms() - start, name);
+  if (o->verify && !mlirOperationVerify(mlirModuleGetOperation(m))) {
+    fprintf(stderr, "bluc: internal error: pass %s left an invalid module\n", name);
+    print_module(m, o->locations, stderr);
+    abort();
+  }
+  if (o->dump_after && !strcmp(o->dump_after, name)) {
+    fprintf(stderr, "// after %s\n", name);
+    print_module(m, o->locations, stderr);
+  }
+  return true;
+}
+
+static bool generate(const Options *o, MlirModule m) {
+  double start = now_ms();
+  char *source = read_file(o->input), *error = NULL, *bytes = NULL;
+  size_t size = 0;
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef lm = LLVMModuleCreateWithNameInContext(base_name(o->input), ctx);
+  BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu};
+  bool good = blu_program_emit(lm, m, &info);
+  if (good && o->verify && LLVMVerifyModule(lm, LLVMReturnStatusAction, &error)) {
+    fprintf(stderr, "bluc: internal error: code generation made an invalid module: %s\n", error);
+    abort();
+  }
+  LLVMDisposeMessage(error);
+  error = NULL;
+  if (good) blu_target_prepare(lm, &o->cpu);
+  if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start);
+  if (good && o->stage == STAGE_LLVM) {
+    bytes = LLVMPrintModuleToString(lm);
+    good = write_file(o->output, bytes, strlen(bytes));
+    LLVMDisposeMessage(bytes);
+  } else if (good) {
+    start = now_ms();
+    bytes = blu_target_emit(lm, &o->cpu, o->stage == STAGE_ASM ? BLU_FILE_ASSEMBLY : BLU_FILE_OBJECT, &size, &error);
+    if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
+    start = now_ms();
+    good = bytes && (o->stage == STAGE_PROGRAM ? blu_link(o->output, bytes, size, &error) : write_file(o->output, bytes, size));
+    if (o->times && o->stage == STAGE_PROGRAM) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
+    if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
+    free(bytes), free(error);
+  }
+  LLVMDisposeModule(lm);
+  LLVMContextDispose(ctx);
+  free(source);
+  return good;
+}
+
+static bool print_stage(const Options *o, MlirModule m) {
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  if (o->stage == STAGE_PLAN) {
+    char *plan = blu_plan_print(m);
+    fputs(plan, out);
+    free(plan);
+  } else print_module(m, o->locations, out);
+  fclose(out);
+  bool good = write_file(o->output, text, size);
+  free(text);
+  return good;
+}
+
+static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
+  BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs};
+  if (o->stage == STAGE_AST) return blu_frontend_print_ast(&front, diags, stdout);
+
+  double start = now_ms();
+  MlirModule m = blu_frontend_build(ctx, &front, diags);
+  if (mlirModuleIsNull(m)) return false;
+  if (o->times) fprintf(stderr, "%9.2f ms  front end\n", now_ms() - start);
+
+  MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(ctx, collect, diags, NULL);
+  bool good = true;
+  for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline && pipeline[i].stage <= o->stage && good; i++)
+    good = run_pass(o, m, pipeline[i].pass);
+  if (good) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m);
+  mlirContextDetachDiagnosticHandler(ctx, handler);
+  mlirModuleDestroy(m);
+  return good;
+}
+
+/* ---- the command line ---- */
+
+static int usage(FILE *out, int status) {
+  fprintf(out, "usage: bluc [options] MODEL.blu\n\n"
+    "Compiles a model description into one self-contained program that trains, evaluates and describes the model.\n\n"
+    "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
+    "  -D NAME=VALUE       replace a `const` of the file\n"
+    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has\n"
+    "  --emit=STAGE        print a stage in place of making the program:\n");
+  for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
+  fprintf(out, "  --dump-after=PASS   print the IR after a pass, to standard error; passes:\n");
+  for (const BluPass *p = blu_passes; p->name; p++) fprintf(out, "      %-15s %s\n", p->name, p->summary);
+  fprintf(out, "  --verify-each       check the IR after each pass\n"
+    "  --locations         print locations with the IR\n"
+    "  --time              how long each stage takes, to standard error\n"
+    "  --explain CODE      what an error code such as E0201 means\n"
+    "  --version, --help\n\n"
+    "example: bluc models/fashion.blu -o fashion && ./fashion train --data /usr/share/datasets/fashion-mnist\n"
+    "exit status: 0 good, 1 the program has errors or can't be written, 2 usage\n");
+  return status;
+}
+
+static int complain(const char *what, const char *arg) {
+  fprintf(stderr, "bluc: %s%s%s%s (see bluc --help)\n", what, *arg ? " '" : "", arg, *arg ? "'" : "");
+  return 2;
+}
+
+/* The value of --name=VALUE, or of --name VALUE; NULL: a is another option. */
+static const char *value_of(const char *name, int argc, char **argv, int *i) {
+  size_t n = strlen(name);
+  if (strncmp(argv[*i], name, n)) return NULL;
+  if (argv[*i][n] == '=') return argv[*i] + n + 1;
+  if (argv[*i][n]) return NULL;
+  return *i + 1 < argc ? argv[++*i] : "";
+}
+
+/* 0: go on; else the exit status + 1. */
+static int parse(Options *o, int argc, char **argv) {
+  const char *v;
+  for (int i = 1; i < argc; i++) {
+    const char *a = argv[i];
+    if (!strcmp(a, "--help") || !strcmp(a, "-h")) return usage(stdout, 0) + 1;
+    if (!strcmp(a, "--version")) return puts(version), 1;
+    if (!strcmp(a, "--verify-each")) o->verify = true;
+    else if (!strcmp(a, "--time")) o->times = true;
+    else if (!strcmp(a, "--locations")) o->locations = true;
+    else if ((v = value_of("--explain", argc, argv, &i))) {
+      const char *text = blu_diag_explain(v);
+      if (!text) return complain("no error has the code", v) + 1;
+      return puts(text), 1;
+    } else if ((v = value_of("--cpu", argc, argv, &i))) {
+      if (!blu_cpu_parse(v, &o->cpu)) return complain("--cpu takes v2, v3, v4 or native, not", v) + 1;
+    } else if ((v = value_of("--dump-after", argc, argv, &i))) {
+      if (!blu_pass_find(v)) return complain("no pass is called", v) + 1;
+      o->dump_after = v;
+    } else if ((v = value_of("--emit", argc, argv, &i))) {
+      size_t s = 0;
+      while (s < sizeof stages / sizeof *stages && strcmp(v, stages[s].name)) s++;
+      if (s == sizeof stages / sizeof *stages) return complain("no stage is called", v) + 1;
+      o->stage = (Stage)s;
+    } else if ((v = value_of("-o", argc, argv, &i))) {
+      o->output = v;
+    } else if (!strncmp(a, "-D", 2)) {
+      v = a[2] ? a + 2 : i + 1 < argc ? argv[++i] : "";
+      if (!strchr(v, '=')) return complain("-D takes NAME=VALUE, not", v) + 1;
+      o->defs[o->ndefs++] = v;
+    } else if (a[0] == '-' && a[1]) return complain("unknown option", a) + 1;
+    else if (o->input) return complain("one model at a time; a second is", a) + 1;
+    else o->input = a;
+  }
+  if (!o->input) return complain("which model?", "") + 1;
+  if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;
+  return 0;
+}
+
+/* fashion.blu -> fashion */
+static char *default_output(const Options *o) {
+  if (o->stage != STAGE_PROGRAM && o->stage != STAGE_OBJECT) return strdup("-");
+  char *name = malloc(strlen(base_name(o->input)) + 8);
+  strcpy(name, base_name(o->input));
+  size_t n = strlen(name);
+  if (n > 4 && !strcmp(name + n - 4, ".blu")) name[n - 4] = 0;
+  strcat(name, o->stage == STAGE_OBJECT ? ".o" : n > 4 && strlen(name) < n ? "" : ".out");
+  return name;
+}
+
+int main(int argc, char **argv) {
+  Options o = {.stage = STAGE_PROGRAM, .defs = calloc((size_t)argc, sizeof *o.defs)};
+  blu_cpu_parse("x86-64-v3", &o.cpu);
+  int status = parse(&o, argc, argv);
+  if (status) return free(o.defs), status - 1;
+  char *output = o.output ? NULL : default_output(&o);
+  if (output) o.output = output;
+
+  double start = now_ms();
+  MlirContext ctx = mlirContextCreateWithThreading(false);
+  blu_context_load(ctx);
+  BluDiags *diags = blu_diags_make();
+  bool good = compile(&o, ctx, diags);
+  blu_diags_print(diags, stderr);
+  if (o.times) fprintf(stderr, "%9.2f ms  in all\n", now_ms() - start);
+  blu_diags_free(diags);
+  mlirContextDestroy(ctx);
+  free(output);
+  free(o.defs);
+  return good ? 0 : 1;
+}

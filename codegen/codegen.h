@@ -1,0 +1,34 @@
+/* codegen.h - from a planned module to LLVM IR, an object, and a program. */
+#ifndef BLU_CODEGEN_CODEGEN_H
+#define BLU_CODEGEN_CODEGEN_H
+#include <llvm-c/Core.h>
+#include <stdio.h>
+#include "dialects/blu.h"
+
+/* ---- target.c ---- */
+
+typedef struct { const char *name; int level; const char *llvm_cpu, *tune; int vector_bits; } BluCpu;
+/* "x86-64-v2", "x86-64-v3", "x86-64-v4" (or v2, v3, v4), "native": the highest of these that this machine has, tuned for it. */
+bool blu_cpu_parse(const char *name, BluCpu *cpu);
+
+typedef enum { BLU_FILE_OBJECT, BLU_FILE_ASSEMBLY } BluFileKind;
+/* Runs LLVM's few passes and its code generator. NULL and a message in *error (the caller frees both) on failure. */
+char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size_t *size, char **error);
+void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout and functions' attributes */
+
+/* ---- program.c ---- */
+
+typedef struct {
+  const char *source, *source_name, *compiler;
+  const BluCpu *cpu;
+} BluProgramInfo;
+
+/* All kernels and the constant blu_program (runtime/abi.h). false: something has no code for this target; reported at its
+ * location. */
+bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info);
+
+/* ---- link.c ---- */
+
+/* Links object and runtime to a static executable at path. false: *error says why (the caller frees it), path is untouched. */
+bool blu_link(const char *path, const void *object, size_t size, char **error);
+#endif

@@ -1,0 +1,59 @@
+/* kernel.h - one kernel function while it is being emitted, and the evaluation of its values at a point of its space. */
+#ifndef BLU_CODEGEN_KERNEL_H
+#define BLU_CODEGEN_KERNEL_H
+#include "codegen/emit.h"
+#include "dialects/map.h"
+#include "passes/kernel.h"
+
+typedef struct { MlirValue value; BluViewKind kind; BluEmitVal result; } Known;
+typedef struct { Known *known; int n, cap; } Memo; /* what has been evaluated at one level */
+
+/* Code is placed at three levels: once per call (scalars), once per row, once per vector of columns. Each has its builder and
+ * its memo; a level's code may use what the levels outside of it have made. */
+typedef enum { LEVEL_CALL, LEVEL_ROW, LEVEL_POINT, LEVELS } Level;
+
+typedef struct {
+  Emit e;
+  int level;                /* x86-64 level: 2, 3 or 4 */
+  MlirOperation func;
+  BluKernelInfo info;
+  LLVMValueRef fn, arena, offsets, scratch, first, last; /* the parameters of BluKernel */
+  int nin, nout;
+  MlirBlock block;
+  LLVMValueRef *place;      /* address of each operand, then of each result */
+  LLVMBuilderRef builder[LEVELS];
+  Memo memo[LEVELS];
+  LLVMValueRef row, column; /* i64: the point */
+  int count;                /* lanes of the point that exist */
+} Kernel;
+
+/* How a kind of kernel becomes code: pieces that can run independently, a body for pieces [first, last), private memory. */
+typedef struct {
+  int64_t (*pieces)(const Kernel *k);
+  void (*body)(Kernel *k);
+  int64_t (*scratch)(const Kernel *k);
+} KernelKind;
+extern const KernelKind blu_kernel_rows, blu_kernel_columns, blu_kernel_matmul, blu_kernel_move;
+
+/* The value v under a view of the current point: a vector at LEVEL_POINT, else a scalar. Emits it at most once per level. */
+BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluType *from);
+void blu_kernel_define(Kernel *k, Level level, MlirValue v, BluViewKind kind, BluEmitVal value);
+void blu_kernel_forget(Kernel *k, Level level);   /* the point or row has moved */
+/* Makes `level` the place where code goes now. */
+void blu_kernel_enter(Kernel *k, Level level, int lanes);
+LLVMValueRef blu_kernel_linear(Kernel *k);        /* row * C + column */
+MlirValue blu_kernel_result(const Kernel *k, int i);
+
+/* Reductions: a state of one or two values per lane (value; index for argmax), combined lane by lane. */
+typedef struct { int n; BluEmitVal v[2]; } State;
+State blu_reduce_identity(Kernel *k, MlirOperation op);
+State blu_reduce_step(Kernel *k, MlirOperation op, State s, BluEmitVal x, LLVMValueRef index /* i64 of the first lane, or scalar */,
+                      bool index_is_lanewise);
+/* Lane l and l + 8, then 4, 2, 1: the scalar result. */
+BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s);
+BluEmitVal blu_reduce_result(MlirOperation op, State s);
+State blu_reduce_combine(Kernel *k, MlirOperation op, State a, State b);
+
+/* Emits the function of a kernel into e's module; *pieces and *scratch as BluLaunch and BluProgram want them. */
+LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch);
+#endif

@@ -1,0 +1,258 @@
+/* program.c - a planned module as one LLVM module: the kernels' functions, and the constant blu_program whose layout is
+ * runtime/abi.h, field by field. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/codegen.h"
+#include "codegen/kernel.h"
+#include "mlir-c/BuiltinAttributes.h"
+#include "mlir-c/Diagnostics.h"
+#include "passes/passes.h"
+#include "runtime/abi.h"
+
+typedef struct { LLVMValueRef fn; int64_t pieces, flops; } Compiled;
+
+typedef struct {
+  LLVMContextRef ctx;
+  LLVMModuleRef module;
+  MlirModule planned;
+  const BluProgramInfo *info;
+  LLVMTypeRef i32, i64, f64, ptr, slot, launch, function;
+  BluMap kernels;       /* kernel's func op -> Compiled */
+  int64_t scratch;
+} Program;
+
+static MlirStringRef ref(const char *s) { return mlirStringRefCreateFromCString(s); }
+
+/* ---- constants ---- */
+
+static LLVMValueRef number(Program *p, int64_t v) { return LLVMConstInt(p->i64, (uint64_t)v, 1); }
+static LLVMValueRef small(Program *p, int64_t v) { return LLVMConstInt(p->i32, (uint64_t)v & 0xffffffffu, 0); }
+
+static LLVMValueRef global(Program *p, LLVMValueRef value) {
+  LLVMValueRef g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "");
+  LLVMSetInitializer(g, value);
+  LLVMSetGlobalConstant(g, 1);
+  LLVMSetLinkage(g, LLVMPrivateLinkage);
+  return g;
+}
+
+static LLVMValueRef string(Program *p, const char *s) {
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, s, strlen(s), 0));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
+static LLVMValueRef array(Program *p, LLVMTypeRef element, LLVMValueRef *values, int64_t n) {
+  return n ? global(p, LLVMConstArray2(element, values, (uint64_t)n)) : LLVMConstNull(p->ptr);
+}
+
+static LLVMTypeRef structure(Program *p, int n, LLVMTypeRef *fields) { return LLVMStructTypeInContext(p->ctx, fields, (unsigned)n, 0); }
+static LLVMValueRef record(Program *p, int n, LLVMValueRef *fields) { return LLVMConstStructInContext(p->ctx, fields, (unsigned)n, 0); }
+
+/* ---- slots ---- */
+
+static int64_t role_of(const char *role) {
+  static const struct { const char *name; BluRole role; } roles[] = {
+    {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
+    {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
+    {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
+    {"norm", BLU_ROLE_NORM}};
+  for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+    if (!strcmp(roles[i].name, role)) return roles[i].role;
+  return -1;
+}
+
+static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
+                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
+
+static LLVMValueRef slot(Program *p, const BluPort *port, int64_t offset) {
+  LLVMValueRef dim[BLU_ABI_RANK];
+  for (int i = 0; i < BLU_ABI_RANK; i++) dim[i] = number(p, i < port->type.rank ? port->type.dim[i] : 0);
+  int64_t bytes = blu_type_count(&port->type) * blu_elem_bytes(port->type.elem);
+  return record(p, 10, (LLVMValueRef[]){string(p, *port->name ? port->name : port->role), small(p, role_of(port->role)),
+    small(p, dtype_of[port->type.elem]), small(p, port->type.rank), small(p, 0), LLVMConstArray2(p->i64, dim, BLU_ABI_RANK),
+    number(p, offset), number(p, bytes), number(p, port->bound), LLVMConstReal(p->f64, port->value)});
+}
+
+typedef struct { LLVMValueRef *value; int64_t *offset; int64_t n, cap; } Slots;
+
+static bool add_slot(Program *p, Slots *s, const BluPort *port, int64_t offset, bool once) {
+  for (int64_t i = 0; once && i < s->n; i++)
+    if (s->offset[i] == offset) return false;
+  if (s->n == s->cap) {
+    s->cap = s->cap ? 2 * s->cap : 16;
+    s->value = realloc(s->value, (size_t)s->cap * sizeof *s->value);
+    s->offset = realloc(s->offset, (size_t)s->cap * sizeof *s->offset);
+  }
+  int64_t at = s->n++;
+  for (; once && at > 0 && s->offset[at - 1] > offset; at--) s->value[at] = s->value[at - 1], s->offset[at] = s->offset[at - 1];
+  s->value[at] = slot(p, port, offset);
+  s->offset[at] = offset;
+  return true;
+}
+
+static LLVMValueRef finish_slots(Program *p, Slots *s) {
+  LLVMValueRef a = array(p, p->slot, s->value, s->n);
+  free(s->value), free(s->offset);
+  return a;
+}
+
+/* ---- functions ---- */
+
+static int64_t int_attr(MlirOperation op, const char *name) {
+  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
+  return mlirAttributeIsNull(a) ? 0 : mlirIntegerAttrGetValueInt(a);
+}
+static int64_t place(MlirOperation op, const char *list, int i) {
+  return mlirDenseI64ArrayGetElement(mlirOperationGetAttributeByName(op, ref(list)), i);
+}
+static const char *text_attr(MlirOperation op, const char *name) {
+  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
+  if (mlirAttributeIsNull(a)) return "";
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return s.length ? s.data : "";
+}
+static bool is_func(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.func")); }
+static bool is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
+static bool is_kernel(MlirOperation op) { return *text_attr(op, "blu.kernel") != 0; }
+
+/* The line of the model's own file that an op comes from: its location, or for library code the call in the file. */
+static int64_t line_of(MlirLocation l, const char *file) {
+  if (mlirLocationIsAFileLineColRange(l)) {
+    MlirStringRef name = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(l));
+    size_t n = strlen(file);
+    bool same = name.length >= n && !memcmp(name.data + name.length - n, file, n);
+    return same ? mlirLocationFileLineColRangeGetStartLine(l) : 0;
+  }
+  if (mlirLocationIsACallSite(l)) {
+    int64_t inner = line_of(mlirLocationCallSiteGetCallee(l), file);
+    return inner ? inner : line_of(mlirLocationCallSiteGetCaller(l), file);
+  }
+  if (mlirLocationIsAName(l)) return line_of(mlirLocationNameGetChildLoc(l), file);
+  return 0;
+}
+
+static int64_t flops_of(MlirOperation kernel) {
+  int64_t flops = 0;
+  for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    if (!blu_is(o, "matmul")) continue;
+    BluSig s;
+    blu_sig_of(o, &s);
+    flops += 2 * blu_type_count(&s.out) * s.in[0].dim[s.in[0].rank - (blu_attr_int(&s.attrs, "ta", 0) ? 2 : 1)];
+  }
+  return flops;
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *flops) {
+  LLVMValueRef *all = NULL;
+  int64_t cap = 0;
+  *n = *flops = 0;
+  for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    if (!is_call(o)) continue;
+    if (*n == cap) all = realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
+    const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
+    Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
+    int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o));
+    LLVMValueRef *offset = malloc((size_t)(places + 1) * sizeof *offset);
+    for (int i = 0; i < places; i++) offset[i] = number(p, place(o, "blu.places", i));
+    all[(*n)++] = record(p, 5, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
+                                                number(p, line_of(mlirOperationGetLocation(o), p->info->source_name))});
+    *flops += k->flops;
+    free(offset);
+  }
+  LLVMValueRef a = array(p, p->launch, all, *n);
+  free(all);
+  return a;
+}
+
+static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS; }
+static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
+
+static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {
+  Slots own = {0};
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0, n = pass ? blu_func_nresults(f) : blu_func_nargs(f); i < n; i++) {
+      BluPort port = pass ? blu_func_result(f, i) : blu_func_arg(f, i);
+      int64_t role = role_of(port.role), offset = place(f, pass ? "blu.results" : "blu.args", i);
+      if (is_tensor_role(role)) add_slot(p, tensors, &port, offset, true);
+      else if (is_scalar_role(role)) add_slot(p, scalars, &port, offset, true);
+      else add_slot(p, &own, &port, offset, false);
+    }
+  int64_t nlaunch, flops, nslots = own.n;
+  LLVMValueRef launch = launches(p, f, &nlaunch, &flops), slots = finish_slots(p, &own);
+  return record(p, 7, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
+                                       number(p, int_attr(f, "blu.commit")), number(p, flops)});
+}
+
+/* ---- the program ---- */
+
+static void hash_text(MlirStringRef s, void *user) { /* FNV-1a */
+  uint64_t *h = user;
+  for (size_t i = 0; i < s.length; i++) *h = (*h ^ (unsigned char)s.data[i]) * 0x100000001b3u;
+}
+
+static bool has_code(MlirOperation kernel) {
+  for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    if (!op || op->rule->kind != BLU_KIND_ELEMENT || op->rule->lower) continue;
+    mlirEmitError(mlirOperationGetLocation(o), "this operation has no code for the CPU");
+    return false;
+  }
+  return true;
+}
+
+static bool compile_kernels(Program *p) {
+  bool good = true;
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
+    if (!is_func(f) || !is_kernel(f) || !(good &= has_code(f))) continue;
+    Compiled *k = malloc(sizeof *k);
+    int64_t scratch;
+    k->fn = blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, &k->pieces, &scratch);
+    k->flops = flops_of(f);
+    if (scratch > p->scratch) p->scratch = scratch;
+    blu_map_set(&p->kernels, f.ptr, k);
+  }
+  return good;
+}
+
+static void emit_table(Program *p) {
+  MlirOperation module = mlirModuleGetOperation(p->planned);
+  Slots tensors = {0}, scalars = {0};
+  LLVMValueRef functions[64];
+  int64_t n = 0;
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f) && n < 64; f = mlirOperationGetNextInBlock(f))
+    if (is_func(f) && !is_kernel(f)) functions[n++] = function(p, f, &tensors, &scalars);
+  uint64_t hash = 0xcbf29ce484222325u;
+  hash_text(ref(p->info->compiler), &hash);
+  hash_text(ref(p->info->cpu->name), &hash);
+  mlirOperationPrint(module, hash_text, &hash);
+  char *plan = blu_plan_print(p->planned);
+  int64_t ntensors = tensors.n, nscalars = scalars.n;
+  LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
+  LLVMValueRef fields[] = {
+    small(p, BLU_ABI), small(p, p->info->cpu->level == 4 ? BLU_CPU_V4 : p->info->cpu->level == 3 ? BLU_CPU_V3 : BLU_CPU_V2),
+    string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
+    string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
+    string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
+    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64),
+    tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n)};
+  LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
+  LLVMSetInitializer(g, value);
+  LLVMSetGlobalConstant(g, 1);
+  free(plan);
+}
+
+bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info) {
+  Program p = {.ctx = LLVMGetModuleContext(m), .module = m, .planned = planned, .info = info};
+  p.i32 = LLVMInt32TypeInContext(p.ctx), p.i64 = LLVMInt64TypeInContext(p.ctx), p.f64 = LLVMDoubleTypeInContext(p.ctx);
+  p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
+  p.slot = structure(&p, 10, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64});
+  p.launch = structure(&p, 5, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64});
+  p.function = structure(&p, 7, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64});
+  bool good = compile_kernels(&p);
+  if (good) emit_table(&p);
+  for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);
+  blu_map_free(&p.kernels);
+  return good;
+}

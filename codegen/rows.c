@@ -1,0 +1,247 @@
+/* rows.c - kernels that walk rows and columns: elementwise chains with reductions along the row. A row is passed once per
+ * stage: a reduction's value is known after the stage that feeds it, and what depends on it comes in the next. Cheap values are
+ * computed again in each stage that needs them; results are written in the last. Without reductions and broadcasts the space is
+ * one long row, cut into pieces. */
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/kernel.h"
+
+enum { PIECE = 8192 }; /* elements */
+
+typedef struct { MlirOperation op; int stage; } Reduction;
+
+/* Values of later stages depend on reductions of earlier ones. */
+static int stage_of(const Kernel *k, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d)) return 0;
+  int stage = 0;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++) {
+    int s = stage_of(k, mlirOperationGetOperand(d, i));
+    if (s > stage) stage = s;
+  }
+  return stage + (blu_op_of(d)->rule->kind == BLU_KIND_REDUCE);
+}
+
+static int list_reductions(const Kernel *k, Reduction **list) {
+  int n = 0, cap = 0;
+  *list = NULL;
+  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    if (!op || op->rule->kind != BLU_KIND_REDUCE) continue;
+    if (n == cap) *list = realloc(*list, (size_t)(cap = cap ? 2 * cap : 8) * sizeof **list);
+    (*list)[n++] = (Reduction){o, stage_of(k, mlirOperationGetOperand(o, 0))};
+  }
+  return n;
+}
+
+static BluView result_view(const Kernel *k, MlirValue v) {
+  BluType t = blu_value_type(v);
+  BluView at = {.kind = BLU_VIEW_FULL, .from = t};
+  blu_view_of_type(&t, &k->info.space, &at);
+  return at;
+}
+
+/* Is the space walked as one row? Then rows don't matter to any value. */
+static bool is_flat(const Kernel *k) {
+  const BluType *s = &k->info.space;
+  if (s->rank < 2) return s->rank == 1;
+  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    if (!op) continue;
+    if (op->rule->kind == BLU_KIND_REDUCE || blu_is(o, "iota")) return false;
+    if (blu_is(o, "broadcast")) {
+      BluType x = blu_value_type(mlirOperationGetOperand(o, 0)), y = blu_value_type(mlirOperationGetResult(o, 0));
+      if (blu_type_count(&x) != 1 && blu_type_count(&x) != blu_type_count(&y)) return false;
+    }
+  }
+  for (int i = 0; i < k->nout; i++)
+    if (result_view(k, blu_kernel_result(k, i)).kind != BLU_VIEW_FULL) return false;
+  return true;
+}
+
+static bool has_reductions(const Kernel *k) {
+  Reduction *list;
+  int n = list_reductions(k, &list);
+  free(list);
+  return n > 0;
+}
+
+static int64_t rows_per_piece(const Kernel *k) {
+  int64_t c = blu_space_columns(&k->info.space);
+  return c >= PIECE ? 1 : c ? PIECE / c : 1;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static int64_t pieces(const Kernel *k) {
+  int64_t n = is_flat(k) ? (has_reductions(k) ? 1 : divide_up(blu_type_count(&k->info.space), PIECE))
+                         : divide_up(blu_space_rows(&k->info.space), rows_per_piece(k));
+  return n > 0 ? n : 1;
+}
+
+/* ---- a stage: one pass over the columns of a row ---- */
+
+typedef struct { Reduction *red; int nred, stage; bool stores; State state[8]; } Stage;
+
+/* At the current point: reductions of this stage take their operand; results of the last stage are stored. */
+static void point(Kernel *k, const Stage *st, State *state) {
+  blu_kernel_forget(k, LEVEL_POINT);
+  int at = 0;
+  for (int i = 0; i < st->nred; i++) {
+    if (st->red[i].stage != st->stage) continue;
+    MlirValue x = mlirOperationGetOperand(st->red[i].op, 0);
+    BluType t = blu_value_type(x);
+    BluEmitVal v = blu_kernel_eval(k, x, BLU_VIEW_FULL, &t);
+    state[at] = blu_reduce_step(k, st->red[i].op, state[at], v, k->column, true);
+    at++;
+  }
+  if (!st->stores) return;
+  BluEmitVal *value = malloc((size_t)k->nout * sizeof *value);
+  for (int i = 0; i < k->nout; i++) { /* all are computed before one is stored: a result may take an operand's place */
+    BluView at_view = result_view(k, blu_kernel_result(k, i));
+    if (at_view.kind == BLU_VIEW_FULL) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &at_view.from);
+  }
+  LLVMValueRef index = blu_kernel_linear(k);
+  for (int i = 0; i < k->nout; i++)
+    if (result_view(k, blu_kernel_result(k, i)).kind == BLU_VIEW_FULL)
+      blu_emit_store(&k->e, value[i].elem, value[i].u.v, k->place[k->nin + i], index, k->count);
+  free(value);
+}
+
+static int flatten(const Stage *st, int n, const State *state, LLVMValueRef *out) {
+  int at = 0;
+  (void)st;
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < state[i].n; j++) out[at++] = state[i].v[j].u.v;
+  return at;
+}
+
+static void unflatten(int n, State *state, const LLVMValueRef *in) {
+  for (int i = 0, at = 0; i < n; i++)
+    for (int j = 0; j < state[i].n; j++) state[i].v[j].u.v = in[at++];
+}
+
+/* Columns [from, to); the space's last, incomplete vector belongs to whoever ends at C. The row level's code for this stage goes
+ * before the loop: its builder waits there. */
+static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
+  int64_t columns = blu_space_columns(&k->info.space);
+  int lanes = columns == 1 ? 1 : BLU_LANES, tail = lanes == 1 ? 0 : (int)(columns % lanes);
+  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "stage");
+  LLVMBuilderRef row = k->builder[LEVEL_ROW];
+  LLVMBuildBr(row, start);
+  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
+  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
+  blu_kernel_enter(k, LEVEL_POINT, lanes);
+
+  int n = 0;
+  for (int i = 0; i < st->nred; i++)
+    if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
+  LLVMValueRef flat[8];
+  int nflat = flatten(st, n, st->state, flat);
+  Loop l;
+  LLVMValueRef full = to;
+  if (tail) { /* to - tail if to is C, else to: both multiples of the lanes */
+    LLVMValueRef end = blu_emit_i64(&k->e, columns - tail);
+    full = LLVMBuildSelect(k->e.b, LLVMBuildICmp(k->e.b, LLVMIntSLT, to, end, ""), to, end, "");
+  }
+  blu_loop_begin(&k->e, &l, k->fn, from, full, lanes, nflat, flat);
+  unflatten(n, st->state, l.phi);
+  k->column = l.i;
+  k->count = lanes;
+  point(k, st, st->state);
+  flatten(st, n, st->state, flat);
+  blu_loop_end(&k->e, &l, flat);
+  unflatten(n, st->state, l.phi);
+  if (tail) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(k->e.b), rest = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "tail"),
+                      after = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "after");
+    LLVMBuildCondBr(k->e.b, LLVMBuildICmp(k->e.b, LLVMIntEQ, to, blu_emit_i64(&k->e, columns), ""), rest, after);
+    LLVMPositionBuilderAtEnd(k->e.b, rest);
+    LLVMValueRef whole[8];
+    flatten(st, n, st->state, whole);
+    k->column = blu_emit_i64(&k->e, columns - tail);
+    k->count = tail;
+    point(k, st, st->state);
+    flatten(st, n, st->state, flat);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(k->e.b);
+    LLVMBuildBr(k->e.b, after);
+    LLVMPositionBuilderAtEnd(k->e.b, after);
+    for (int i = 0; i < nflat; i++) {
+      LLVMValueRef phi = LLVMBuildPhi(k->e.b, LLVMTypeOf(flat[i]), "");
+      LLVMAddIncoming(phi, &whole[i], &before, 1);
+      LLVMAddIncoming(phi, &flat[i], &end, 1);
+      flat[i] = phi;
+    }
+    unflatten(n, st->state, flat);
+  }
+  blu_kernel_forget(k, LEVEL_POINT);
+  /* the row goes on behind the loop, with the reductions' values */
+  LLVMPositionBuilderAtEnd(row, LLVMGetInsertBlock(k->e.b));
+  k->e.b = row;
+  n = 0;
+  for (int i = 0; i < st->nred; i++) {
+    if (st->red[i].stage != st->stage) continue;
+    BluEmitVal v = lanes == 1 ? blu_reduce_result(st->red[i].op, st->state[n]) : blu_reduce_lanes(k, st->red[i].op, st->state[n]);
+    blu_kernel_define(k, LEVEL_ROW, mlirOperationGetResult(st->red[i].op, 0), BLU_VIEW_ROW, v);
+    n++;
+  }
+}
+
+static void one_row(Kernel *k, Reduction *red, int nred, LLVMValueRef from, LLVMValueRef to) {
+  int stages = 0;
+  bool stores = false;
+  for (int i = 0; i < nred; i++)
+    if (red[i].stage + 1 > stages) stages = red[i].stage + 1;
+  for (int i = 0; i < k->nout; i++) {
+    MlirValue v = blu_kernel_result(k, i);
+    if (result_view(k, v).kind != BLU_VIEW_FULL) continue;
+    stores = true;
+    if (stage_of(k, v) + 1 > stages) stages = stage_of(k, v) + 1;
+  }
+  blu_kernel_forget(k, LEVEL_ROW);
+  for (int s = 0; s < stages; s++) {
+    Stage st = {.red = red, .nred = nred, .stage = s, .stores = stores && s == stages - 1};
+    stage(k, &st, from, to);
+  }
+  blu_kernel_enter(k, LEVEL_ROW, 1);
+  for (int i = 0; i < k->nout; i++) {
+    BluView at = result_view(k, blu_kernel_result(k, i));
+    if (at.kind != BLU_VIEW_ROW) continue;
+    BluEmitVal v = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_ROW, &at.from);
+    blu_emit_store(&k->e, v.elem, v.u.v, k->place[k->nin + i], k->row, 1);
+  }
+}
+
+static LLVMValueRef smaller(Emit *e, LLVMValueRef a, int64_t limit) {
+  LLVMValueRef b = blu_emit_i64(e, limit);
+  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+static void body(Kernel *k) {
+  Reduction *red;
+  int nred = list_reductions(k, &red);
+  Emit *e = &k->e;
+  bool flat = is_flat(k);
+  blu_kernel_enter(k, LEVEL_ROW, 1);
+  if (flat) { /* one row of all elements; pieces are ranges of columns */
+    k->info.space = blu_type_make(BLU_F32, 1, (int64_t[]){blu_type_count(&k->info.space)});
+    int64_t columns = k->info.space.dim[0], per = nred ? columns : PIECE;
+    k->row = blu_emit_i64(e, 0);
+    LLVMValueRef from = LLVMBuildMul(e->b, k->first, blu_emit_i64(e, per), ""), to = LLVMBuildMul(e->b, k->last, blu_emit_i64(e, per), "");
+    one_row(k, red, nred, from, smaller(e, to, columns));
+  } else {
+    int64_t per = rows_per_piece(k), rows = blu_space_rows(&k->info.space);
+    LLVMValueRef from = LLVMBuildMul(e->b, k->first, blu_emit_i64(e, per), ""), to = LLVMBuildMul(e->b, k->last, blu_emit_i64(e, per), "");
+    Loop l;
+    blu_loop_begin(e, &l, k->fn, from, smaller(e, to, rows), 1, 0, NULL);
+    k->row = l.i;
+    one_row(k, red, nred, blu_emit_i64(e, 0), blu_emit_i64(e, blu_space_columns(&k->info.space)));
+    blu_loop_end(e, &l, NULL);
+  }
+  LLVMBuildRetVoid(e->b);
+  free(red);
+}
+
+const KernelKind blu_kernel_rows = {.pieces = pieces, .body = body};

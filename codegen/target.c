@@ -1,0 +1,95 @@
+/* target.c - x86-64 by level, and LLVM's back end. The code arrives as vectors already: early-cse is all that LLVM's optimiser
+ * has to do, and everything that would change a rounding is off. */
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/codegen.h"
+
+static const BluCpu cpus[] = {
+  {"x86-64-v2", 2, "x86-64-v2", NULL, 128}, {"x86-64-v3", 3, "x86-64-v3", NULL, 256}, {"x86-64-v4", 4, "x86-64-v4", NULL, 512}};
+
+static int host_level(void) {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return 4;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") ? 3 : 2;
+}
+
+bool blu_cpu_parse(const char *name, BluCpu *cpu) {
+  bool native = !strcmp(name, "native");
+  for (int i = 0; i < 3; i++) {
+    if (native ? cpus[i].level != host_level() : strcmp(name, cpus[i].name) && strcmp(name, cpus[i].name + strlen("x86-64-"))) continue;
+    *cpu = cpus[i];
+    if (native) cpu->tune = LLVMGetHostCPUName();
+    return true;
+  }
+  return false;
+}
+
+static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {
+  static const char triple[] = "x86_64-unknown-linux-musl";
+  LLVMTargetRef target;
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  if (LLVMGetTargetFromTriple(triple, &target, error)) return NULL;
+  return LLVMCreateTargetMachine(target, triple, cpu->llvm_cpu, "", LLVMCodeGenLevelDefault, LLVMRelocStatic, LLVMCodeModelDefault);
+}
+
+static void set_attribute(LLVMValueRef f, const char *name, const char *value) { LLVMAddTargetDependentFunctionAttr(f, name, value); }
+
+void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu) {
+  char *error = NULL, bits[16];
+  LLVMTargetMachineRef tm = machine(cpu, &error);
+  LLVMDisposeMessage(error);
+  if (!tm) return;
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
+  char *triple = LLVMGetTargetMachineTriple(tm);
+  LLVMSetTarget(m, triple);
+  LLVMSetModuleDataLayout(m, layout);
+  int n = 0;
+  for (int b = cpu->vector_bits; b; b /= 10) n++;
+  bits[n] = 0;
+  for (int b = cpu->vector_bits; b; b /= 10) bits[--n] = (char)('0' + b % 10);
+  LLVMContextRef ctx = LLVMGetModuleContext(m);
+  for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    set_attribute(f, "target-cpu", cpu->llvm_cpu);
+    if (cpu->tune) set_attribute(f, "tune-cpu", cpu->tune);
+    set_attribute(f, "prefer-vector-width", bits);
+    set_attribute(f, "min-legal-vector-width", bits);
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(ctx, LLVMGetEnumAttributeKindForName("nounwind", 8), 0));
+  }
+  LLVMDisposeMessage(triple);
+  LLVMDisposeTargetData(layout);
+  LLVMDisposeTargetMachine(tm);
+}
+
+char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size_t *size, char **error) {
+  LLVMTargetMachineRef tm = machine(cpu, error);
+  if (!tm) return NULL;
+  char *bytes = NULL;
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef e = LLVMRunPasses(m, "function(early-cse)", tm, options);
+  LLVMDisposePassBuilderOptions(options);
+  LLVMMemoryBufferRef buffer = NULL;
+  if (e) {
+    char *text = LLVMGetErrorMessage(e);
+    *error = strdup(text);
+    LLVMDisposeErrorMessage(text);
+  } else if (!LLVMTargetMachineEmitToMemoryBuffer(tm, m, kind == BLU_FILE_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, error, &buffer)) {
+    *size = LLVMGetBufferSize(buffer);
+    bytes = malloc(*size + 1);
+    memcpy(bytes, LLVMGetBufferStart(buffer), *size);
+    bytes[*size] = 0;
+    LLVMDisposeMemoryBuffer(buffer);
+  }
+  LLVMDisposeTargetMachine(tm);
+  return bytes;
+}

@@ -1,0 +1,47 @@
+// BluDialect.cpp - all the C++ that the dialect needs: generated classes, and one trait whose verifier asks the C rule.
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Registration.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "dialects_internal.h"
+
+namespace blu {
+template <typename Concrete> struct Checked : mlir::OpTrait::TraitBase<Concrete, Checked> {
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) {
+    char why[512];
+    if (blu_verify(wrap(op), why, sizeof why)) return mlir::success();
+    return op->emitOpError(why);
+  }
+};
+} // namespace blu
+
+#include "BluDialect.h.inc"
+#define GET_OP_CLASSES
+#include "BluOps.h.inc"
+#include "BluDialect.cpp.inc"
+#define GET_OP_CLASSES
+#include "BluOps.cpp.inc"
+
+void blu::BluDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "BluOps.cpp.inc"
+      >();
+}
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Blu, blu, blu::BluDialect)
+
+// What the C API lacks.
+
+extern "C" void blu_shim_emit(MlirLocation loc, int severity, const char *text) {
+  auto s = severity == 0 ? mlir::DiagnosticSeverity::Error
+                         : severity == 1 ? mlir::DiagnosticSeverity::Warning : mlir::DiagnosticSeverity::Remark;
+  unwrap(loc)->getContext()->getDiagEngine().emit(unwrap(loc), s) << text;
+}

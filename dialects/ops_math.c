@@ -1,0 +1,126 @@
+/* ops_math.c - exp, log and friends as elementwise code: f32 by polynomials of our own evaluation, f64 by the runtime.
+ * Coefficients: minimax fits published with the Cephes library (exp, log, tanh, sin, cos), public domain. */
+#include "dialects_internal.h"
+
+#define P(p) BLU_PRIM_##p
+
+BluEmitVal blu_emit1(BluEmit *e, BluPrim p, BluEmitVal a) { return e->prim(e, p, a.elem, a, a, a); }
+BluEmitVal blu_emit2(BluEmit *e, BluPrim p, BluEmitVal a, BluEmitVal b) {
+  return e->prim(e, p, p >= P(EQ) && p <= P(GE) ? BLU_BOOL : a.elem, a, b, b);
+}
+BluEmitVal blu_emit3(BluEmit *e, BluPrim p, BluEmitVal a, BluEmitVal b, BluEmitVal c) {
+  return e->prim(e, p, b.elem, a, b, c);
+}
+BluEmitVal blu_emit_real(BluEmit *e, BluEmitVal like, double v) {
+  return blu_elem_is_float(like.elem) ? e->constant(e, like.elem, v) : e->bits(e, like.elem, (uint64_t)(int64_t)v);
+}
+
+static BluEmitVal real(BluEmit *e, double v) { return e->constant(e, BLU_F32, v); }
+static BluEmitVal bits(BluEmit *e, uint32_t v) { return e->bits(e, BLU_I32, v); }
+static BluEmitVal add(BluEmit *e, BluEmitVal a, BluEmitVal b) { return blu_emit2(e, P(FADD), a, b); }
+static BluEmitVal sub(BluEmit *e, BluEmitVal a, BluEmitVal b) { return blu_emit2(e, P(FSUB), a, b); }
+static BluEmitVal mul(BluEmit *e, BluEmitVal a, BluEmitVal b) { return blu_emit2(e, P(FMUL), a, b); }
+static BluEmitVal divide(BluEmit *e, BluEmitVal a, BluEmitVal b) { return blu_emit2(e, P(FDIV), a, b); }
+static BluEmitVal fma3(BluEmit *e, BluEmitVal a, BluEmitVal b, BluEmitVal c) { return blu_emit3(e, P(FMA), a, b, c); }
+static BluEmitVal select(BluEmit *e, BluEmitVal c, BluEmitVal a, BluEmitVal b) { return blu_emit3(e, P(SELECT), c, a, b); }
+static BluEmitVal lt(BluEmit *e, BluEmitVal a, BluEmitVal b) { return blu_emit2(e, P(LT), a, b); }
+static BluEmitVal cast(BluEmit *e, BluElem to, BluEmitVal a) { return e->prim(e, P(CAST), to, a, a, a); }
+static BluEmitVal as(BluEmit *e, BluElem to, BluEmitVal a) { return e->prim(e, P(BITCAST), to, a, a, a); }
+static BluEmitVal call64(BluEmit *e, BluPrim p, BluEmitVal x) { return e->prim(e, p, BLU_F64, x, x, x); }
+
+/* c[0] x^(n-1) + ... + c[n-1] by Horner's scheme */
+static BluEmitVal polynomial(BluEmit *e, BluEmitVal x, int n, const double *c) {
+  BluEmitVal p = real(e, c[0]);
+  for (int i = 1; i < n; i++) p = fma3(e, p, x, real(e, c[i]));
+  return p;
+}
+
+/* 2^n for whole n in [-126, 127] */
+static BluEmitVal power_of_two(BluEmit *e, BluEmitVal n) {
+  return as(e, BLU_F32, blu_emit2(e, P(SHL), blu_emit2(e, P(IADD), n, bits(e, 127)), bits(e, 23)));
+}
+
+BluEmitVal blu_emit_exp(BluEmit *e, BluEmitVal x) {
+  if (x.elem == BLU_F64) return call64(e, P(EXP64), x);
+  static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1};
+  /* outside of [-104, 89] the result is 0 or infinity; NaN passes both comparisons */
+  x = select(e, lt(e, real(e, 89), x), real(e, 89), x);
+  x = select(e, lt(e, x, real(e, -104)), real(e, -104), x);
+  BluEmitVal n = blu_emit1(e, P(FROUND), mul(e, x, real(e, 1.44269504088896341)));
+  BluEmitVal r = fma3(e, n, real(e, -0.693359375), x);
+  r = fma3(e, n, real(e, 2.12194440e-4), r);
+  BluEmitVal y = fma3(e, polynomial(e, r, 6, c), mul(e, r, r), add(e, r, real(e, 1)));
+  /* 2^n in two factors, so that results below the normal range round once */
+  BluEmitVal k = cast(e, BLU_I32, n);
+  BluEmitVal half = blu_emit2(e, P(ISUB), blu_emit2(e, P(SHR), blu_emit2(e, P(IADD), k, bits(e, 256)), bits(e, 1)), bits(e, 128));
+  return mul(e, mul(e, y, power_of_two(e, half)), power_of_two(e, blu_emit2(e, P(ISUB), k, half)));
+}
+
+BluEmitVal blu_emit_log(BluEmit *e, BluEmitVal x) {
+  if (x.elem == BLU_F64) return call64(e, P(LOG64), x);
+  static const double c[] = {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                             -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1};
+  BluEmitVal one = real(e, 1), zero = real(e, 0), infinity = as(e, BLU_F32, bits(e, 0x7f800000));
+  BluEmitVal tiny = lt(e, x, real(e, 1.17549435e-38));
+  BluEmitVal scaled = select(e, tiny, mul(e, x, real(e, 8388608)), x);
+  BluEmitVal b = as(e, BLU_I32, scaled);
+  BluEmitVal exponent = blu_emit2(e, P(ISUB), blu_emit2(e, P(AND), blu_emit2(e, P(SHR), b, bits(e, 23)), bits(e, 255)),
+                                  select(e, tiny, bits(e, 126 + 23), bits(e, 126)));
+  BluEmitVal m = as(e, BLU_F32, blu_emit2(e, P(OR), blu_emit2(e, P(AND), b, bits(e, 0x007fffff)), bits(e, 0x3f000000)));
+  BluEmitVal low = lt(e, m, real(e, 0.707106781186547524)); /* m in [0.5, 1) becomes [0.707, 1.414) */
+  BluEmitVal n = cast(e, BLU_F32, exponent);
+  n = select(e, low, sub(e, n, one), n);
+  m = sub(e, select(e, low, add(e, m, m), m), one);
+  BluEmitVal z = mul(e, m, m);
+  BluEmitVal y = mul(e, mul(e, polynomial(e, m, 9, c), m), z);
+  y = fma3(e, n, real(e, -2.12194440e-4), y);
+  y = fma3(e, z, real(e, -0.5), y);
+  y = fma3(e, n, real(e, 0.693359375), add(e, m, y));
+  y = select(e, lt(e, x, infinity), y, x);                                  /* infinity and NaN stay */
+  y = select(e, blu_emit2(e, P(EQ), x, zero), as(e, BLU_F32, bits(e, 0xff800000)), y);
+  return select(e, lt(e, x, zero), as(e, BLU_F32, bits(e, 0x7fc00000)), y);
+}
+
+/* Reduced by multiples of pi/2 in double: exact products up to |x| = 2^20, so good there to 1 ulp of the result; beyond it the error
+ * grows with |x|. */
+BluEmitVal blu_emit_sincos(BluEmit *e, BluEmitVal x, bool cosine) {
+  if (x.elem == BLU_F64) return call64(e, cosine ? P(COS64) : P(SIN64), x);
+  static const double s[] = {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1};
+  static const double c[] = {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2};
+  BluEmitVal wide = cast(e, BLU_F64, x);
+  BluEmitVal n = blu_emit1(e, P(FROUND), mul(e, wide, e->constant(e, BLU_F64, 0.63661977236758134308)));
+  BluEmitVal rest = sub(e, wide, mul(e, n, e->constant(e, BLU_F64, 0x1.921fb544p0)));
+  BluEmitVal r = cast(e, BLU_F32, sub(e, rest, mul(e, n, e->constant(e, BLU_F64, 0x1.0b4611a626331p-34))));
+  BluEmitVal quadrant = cast(e, BLU_I32, n);
+  if (cosine) quadrant = blu_emit2(e, P(IADD), quadrant, bits(e, 1));
+  BluEmitVal z = mul(e, r, r);
+  BluEmitVal sine = fma3(e, mul(e, polynomial(e, z, 3, s), z), r, r);
+  BluEmitVal cosr = fma3(e, mul(e, polynomial(e, z, 3, c), z), z, fma3(e, z, real(e, -0.5), real(e, 1)));
+  BluEmitVal odd = blu_emit2(e, P(NE), blu_emit2(e, P(AND), quadrant, bits(e, 1)), bits(e, 0));
+  BluEmitVal sign = blu_emit2(e, P(SHL), blu_emit2(e, P(AND), quadrant, bits(e, 2)), bits(e, 30));
+  return as(e, BLU_F32, blu_emit2(e, P(XOR), as(e, BLU_I32, select(e, odd, cosr, sine)), sign));
+}
+
+BluEmitVal blu_emit_tanh(BluEmit *e, BluEmitVal x) {
+  if (x.elem == BLU_F64) return call64(e, P(TANH64), x);
+  static const double c[] = {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1};
+  BluEmitVal size = blu_emit1(e, P(FABS), x), z = mul(e, x, x);
+  BluEmitVal small = fma3(e, mul(e, polynomial(e, z, 5, c), z), x, x);
+  BluEmitVal large = sub(e, real(e, 1), divide(e, real(e, 2), add(e, blu_emit_exp(e, add(e, size, size)), real(e, 1))));
+  BluEmitVal sign = blu_emit2(e, P(AND), as(e, BLU_I32, x), bits(e, 0x80000000));
+  large = as(e, BLU_F32, blu_emit2(e, P(OR), as(e, BLU_I32, large), sign));
+  return select(e, lt(e, size, real(e, 0.625)), small, large);
+}
+
+/* From e^-|x|, which can't overflow, so that small results keep their relative precision. */
+BluEmitVal blu_emit_sigmoid(BluEmit *e, BluEmitVal x) {
+  BluEmitVal one = blu_emit_real(e, x, 1), t = blu_emit_exp(e, blu_emit1(e, P(FNEG), blu_emit1(e, P(FABS), x)));
+  BluEmitVal top = select(e, lt(e, x, blu_emit_real(e, x, 0)), t, one);
+  return divide(e, top, add(e, one, t));
+}
+
+/* f32 through the f64 function: right to one rounding. */
+BluEmitVal blu_emit_pow(BluEmit *e, BluEmitVal x, BluEmitVal y) {
+  if (x.elem != BLU_F64) return cast(e, x.elem, blu_emit_pow(e, cast(e, BLU_F64, x), cast(e, BLU_F64, y)));
+  return e->prim(e, P(POW64), BLU_F64, x, y, y);
+}

@@ -1,0 +1,300 @@
+/* check.c - names, before anything is evaluated: every use in the file has a definition in sight, nothing is defined twice in
+ * one scope, and only variables are assigned. Functions that nothing calls are checked here like all others. */
+#include <string.h>
+#include "elab_internal.h"
+
+typedef enum { NAME_VALUE, NAME_VAR, NAME_STATE } NameKind;
+typedef struct { NameKind kind; BluSpan span; } Known;
+typedef struct Names { BluNames table; struct Names *outer; } Names;
+
+typedef struct {
+  BluArena *arena;
+  BluDiags *diags;
+  const BluScope *builtins;
+  Names *names;   /* innermost scope */
+  bool settings;  /* in a train block itself: `x = e` is a setting unless the block defines x */
+} Check;
+
+static void check_expr(Check *c, const BluExpr *e);
+static void check_block(Check *c, const BluBlock *b);
+
+/* ---- scopes ---- */
+
+static void push(Check *c, Names *s) {
+  *s = (Names){.outer = c->names};
+  c->names = s;
+}
+static void pop(Check *c) { c->names = c->names->outer; }
+
+static const Known *find(const Check *c, const char *name) {
+  for (const Names *s = c->names; s; s = s->outer) {
+    const Known *k = blu_names_find(&s->table, name);
+    if (k) return k;
+  }
+  return NULL;
+}
+
+static void define(Check *c, const BluName *name, NameKind kind) {
+  if (!strcmp(name->text, "_")) return;
+  const Known *old = blu_names_find(&c->names->table, name->text);
+  if (old) {
+    BluDiag *d = blu_diags_add(c->diags, BLU_E_DEFINED_TWICE, name->span, "`%s` is already defined in this scope", name->text);
+    blu_diag_note(d, old->span, "the first definition");
+    return;
+  }
+  Known *k = blu_arena_alloc(c->arena, sizeof *k);
+  *k = (Known){kind, name->span};
+  blu_names_add(c->arena, &c->names->table, name->text, k);
+}
+
+static void define_pattern(Check *c, const BluPattern *p, NameKind kind) {
+  for (const BluName *n = p->names; n; n = n->next) define(c, n, kind);
+}
+
+static void unknown(Check *c, const char *name, BluSpan at) {
+  BluNearest near = {.wanted = name};
+  if (blu_diags_errors(c->diags) > BLU_DIAGS_SHOWN) { /* nobody will read it: don't search all names */
+    blu_diags_add(c->diags, BLU_E_UNKNOWN_NAME, at, "`%s` is not defined here", name);
+    return;
+  }
+  for (const Names *s = c->names; s; s = s->outer) blu_nearest_try_all(&near, &s->table);
+  blu_nearest_try_all(&near, &c->builtins->names);
+  BluDiag *d = blu_diags_add(c->diags, BLU_E_UNKNOWN_NAME, at, "`%s` is not defined here", name);
+  if (near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
+  for (int i = 0; !near.best && i < blu_nstd; i++)
+    if (!strcmp(blu_std[i].name, name)) blu_diag_help(d, "`import %s;` makes it known", name);
+}
+
+static void check_name(Check *c, const char *name, BluSpan at) {
+  if (find(c, name) || blu_names_find(&c->builtins->names, name)) return;
+  if (blu_builtin_planned(name)) blu_diags_add(c->diags, BLU_E_UNSUPPORTED, at, "`%s` is not supported by this version", name);
+  else unknown(c, name, at);
+}
+
+/* ---- expressions ---- */
+
+static void check_range(Check *c, const BluRange *r) {
+  check_expr(c, r->from);
+  if (r->to) check_expr(c, r->to);
+}
+
+static void check_expr(Check *c, const BluExpr *e) {
+  Names inner;
+  switch (e->kind) {
+    case BLU_EXPR_NAME: check_name(c, e->u.name, e->span); break;
+    case BLU_EXPR_UNARY: check_expr(c, e->u.op.left); break;
+    case BLU_EXPR_BINARY:
+      check_expr(c, e->u.op.left);
+      check_expr(c, e->u.op.right);
+      break;
+    case BLU_EXPR_CALL:
+      check_expr(c, e->u.call.callee);
+      for (const BluArg *a = e->u.call.args; a; a = a->next) check_expr(c, a->value);
+      break;
+    case BLU_EXPR_MEMBER: check_expr(c, e->u.member.of); break;
+    case BLU_EXPR_INDEX:
+      check_expr(c, e->u.index.of);
+      for (const BluSub *s = e->u.index.subs; s; s = s->next) {
+        if (s->from) check_expr(c, s->from);
+        if (s->to) check_expr(c, s->to);
+      }
+      break;
+    case BLU_EXPR_LIST:
+    case BLU_EXPR_TUPLE:
+      for (const BluExpr *x = e->u.list.first; x; x = x->next) check_expr(c, x);
+      break;
+    case BLU_EXPR_COMPREHENSION:
+      check_range(c, &e->u.comp.range);
+      push(c, &inner);
+      define_pattern(c, &e->u.comp.pattern, NAME_VALUE);
+      check_expr(c, e->u.comp.body);
+      pop(c);
+      break;
+    case BLU_EXPR_IF:
+      check_expr(c, e->u.cond.cond);
+      check_block(c, e->u.cond.then);
+      if (e->u.cond.other) check_block(c, e->u.cond.other);
+      if (e->u.cond.other_if) check_expr(c, e->u.cond.other_if);
+      break;
+    default: break;
+  }
+}
+
+/* ---- statements ---- */
+
+static void check_target(Check *c, const BluStmt *s) {
+  const BluName *name = s->pattern.names;
+  const Known *k = find(c, name->text);
+  NameKind wants = s->kind == BLU_STMT_SET ? NAME_VAR : NAME_STATE;
+  if (k && k->kind == wants) return;
+  if (s->kind == BLU_STMT_SET && c->settings && !blu_names_find(&c->names->table, name->text)) return;
+  if (!k && !blu_names_find(&c->builtins->names, name->text)) {
+    unknown(c, name->text, name->span);
+    return;
+  }
+  BluDiag *d = s->kind == BLU_STMT_SET
+    ? blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span, "`%s` is no variable, so it keeps its value", name->text)
+    : blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span, "`:=` changes a state of an optimizer or its parameter, and `%s` is neither",
+                    name->text);
+  if (!k) return;
+  blu_diag_note(d, k->span, "defined here");
+  if (s->kind == BLU_STMT_SET && k->kind == NAME_VALUE) blu_diag_help(d, "a name that takes new values is declared with `var`");
+  if (s->kind == BLU_STMT_SET && k->kind == NAME_STATE) blu_diag_help(d, "a state takes its next value by `:=`");
+}
+
+static void check_stmts(Check *c, const BluStmt *s) {
+  Names inner;
+  for (; s; s = s->next) {
+    if (s->value) check_expr(c, s->value);
+    if (s->per) check_expr(c, s->per);
+    switch (s->kind) {
+      case BLU_STMT_LET: define_pattern(c, &s->pattern, NAME_VALUE); break;
+      case BLU_STMT_VAR: define_pattern(c, &s->pattern, NAME_VAR); break;
+      case BLU_STMT_SET:
+      case BLU_STMT_COMMIT: check_target(c, s); break;
+      case BLU_STMT_FOR:
+        check_range(c, &s->range);
+        push(c, &inner);
+        define_pattern(c, &s->pattern, NAME_VALUE);
+        check_block(c, s->body);
+        pop(c);
+        break;
+      default: break;
+    }
+  }
+}
+
+static void check_block(Check *c, const BluBlock *b) {
+  Names inner;
+  bool settings = c->settings;
+  c->settings = false;
+  push(c, &inner);
+  check_stmts(c, b->stmts);
+  if (b->result) check_expr(c, b->result);
+  pop(c);
+  c->settings = settings;
+}
+
+/* ---- signatures ---- */
+
+/* Dimensions of a parameter: a lone name that is not in scope is a dimension variable from here on. */
+static void check_param_dims(Check *c, const BluTypeExpr *t, bool binds) {
+  for (const BluDim *d = t->dims; d; d = d->next) {
+    if (d->kind != BLU_DIM_EXPR) continue;
+    if (binds && d->expr->kind == BLU_EXPR_NAME && !find(c, d->expr->u.name)) {
+      BluName name = {d->expr->u.name, d->span, NULL};
+      define(c, &name, NAME_VALUE);
+    } else {
+      check_expr(c, d->expr);
+    }
+  }
+}
+
+static void check_params(Check *c, const BluParam *params, bool binds) {
+  for (const BluParam *p = params; p; p = p->next) {
+    if (p->type) check_param_dims(c, p->type, binds);
+    if (p->init) check_expr(c, p->init);
+    define(c, &p->name, NAME_VALUE);
+  }
+}
+
+static void check_results(Check *c, const BluSignature *sig) {
+  for (const BluResult *r = sig->results; r; r = r->next)
+    for (const BluDim *d = r->type->dims; d; d = d->next) {
+      if (d->kind != BLU_DIM_EXPR) continue;
+      if (d->expr->kind != BLU_EXPR_NAME || find(c, d->expr->u.name)) {
+        check_expr(c, d->expr);
+        continue;
+      }
+      BluDiag *e = blu_diags_add(c->diags, BLU_E_RESULT_NAME, d->span, "no parameter gives the dimension `%s` a value", d->expr->u.name);
+      BluNearest near = {.wanted = d->expr->u.name};
+      for (const Names *s = c->names; s; s = s->outer) blu_nearest_try_all(&near, &s->table);
+      if (near.best) blu_diag_help(e, "did you mean `%s`?", near.best);
+    }
+}
+
+static void check_fn(Check *c, const BluFn *fn, bool binds) {
+  Names inner;
+  push(c, &inner);
+  check_params(c, fn->sig.params, binds);
+  check_results(c, &fn->sig);
+  check_block(c, fn->body);
+  pop(c);
+}
+
+/* ---- declarations ---- */
+
+static void check_members(Check *c, const BluDecl *decl) {
+  Names inner;
+  push(c, &inner);
+  check_params(c, decl->params, false);
+  for (const BluMember *m = decl->members; m; m = m->next)
+    if (m->kind == BLU_MEMBER_FN && m->fn->name.text) define(c, &m->fn->name, NAME_VALUE);
+  for (const BluMember *m = decl->members; m; m = m->next) {
+    if (m->kind == BLU_MEMBER_FN) continue;
+    if (m->type) check_param_dims(c, m->type, false);
+    if (m->value) check_expr(c, m->value);
+    define_pattern(c, &m->pattern, m->kind == BLU_MEMBER_STATE || m->kind == BLU_MEMBER_CACHE ? NAME_STATE : NAME_VALUE);
+  }
+  for (const BluMember *m = decl->members; m; m = m->next) {
+    if (m->kind != BLU_MEMBER_FN) continue;
+    if (decl->kind != BLU_DECL_OPTIMIZER || !m->fn->sig.params) {
+      check_fn(c, m->fn, true);
+      continue;
+    }
+    /* The first parameter of an optimizer's rule is what it updates. */
+    Names rule;
+    push(c, &rule);
+    define(c, &m->fn->sig.params->name, NAME_STATE);
+    check_params(c, m->fn->sig.params->next, true);
+    check_block(c, m->fn->body);
+    pop(c);
+  }
+  pop(c);
+}
+
+static void check_train(Check *c, const BluDecl *d) {
+  Names inner;
+  for (const BluArg *a = d->args; a; a = a->next) check_expr(c, a->value);
+  push(c, &inner);
+  BluName step = {"step", d->name.span, NULL};
+  define(c, &step, NAME_VALUE);
+  check_params(c, d->params, false);
+  c->settings = true;
+  check_stmts(c, d->settings);
+  c->settings = false;
+  pop(c);
+}
+
+static void declare(Check *c, const BluDecl *d) {
+  if (d->kind == BLU_DECL_LET) {
+    define_pattern(c, &d->pattern, NAME_VALUE);
+  } else if (d->kind == BLU_DECL_IMPORT && d->path) {
+    const char *slash = strrchr(d->name.text, '/'), *name = slash ? slash + 1 : d->name.text, *dot = strrchr(name, '.');
+    BluName stem = {blu_arena_copy(c->arena, name, dot && dot != name ? (size_t)(dot - name) : strlen(name)), d->name.span, NULL};
+    define(c, &stem, NAME_VALUE);
+  } else if (d->kind != BLU_DECL_TRAIN && d->kind != BLU_DECL_ERROR) {
+    define(c, &d->name, NAME_VALUE); /* entries too: their names are those of the program's functions */
+  }
+}
+
+void blu_check_names(BluArena *a, BluDiags *ds, const BluFile *f, const BluScope *builtins) {
+  Check c = {.arena = a, .diags = ds, .builtins = builtins};
+  Names file;
+  push(&c, &file);
+  for (const BluDecl *d = f->decls; d; d = d->next) declare(&c, d);
+  for (const BluDecl *d = f->decls; d; d = d->next) {
+    switch (d->kind) {
+      case BLU_DECL_CONST:
+      case BLU_DECL_RUN:
+      case BLU_DECL_LET: check_expr(&c, d->value); break;
+      case BLU_DECL_FN: check_fn(&c, d->fn, true); break;
+      case BLU_DECL_ENTRY: check_fn(&c, d->fn, false); break;
+      case BLU_DECL_MODULE:
+      case BLU_DECL_OPTIMIZER: check_members(&c, d); break;
+      case BLU_DECL_TRAIN: check_train(&c, d); break;
+      default: break;
+    }
+  }
+  pop(&c);
+}

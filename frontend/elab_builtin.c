@@ -1,0 +1,200 @@
+/* elab_builtin.c - names that every program knows: the ops marked `builtin` in the op table, element types, and the few
+ * functions that need more than an op's operands and attributes. */
+#include <math.h>
+#include <string.h>
+#include "elab_internal.h"
+
+/* ---- arguments ---- */
+
+/* Exactly `want` arguments by place. */
+static bool positional(BluElab *E, const BluBuiltin *self, const BluOperand *args, int n, int want, BluSpan at) {
+  for (int i = 0; i < n; i++) {
+    if (args[i].val.kind == VAL_UNKNOWN) return false;
+    if (!args[i].name.text) continue;
+    blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, args[i].name.span, "`%s` takes its arguments by place", self->name);
+    return false;
+  }
+  if (n == want) return true;
+  blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s` takes %d argument%s, not %d", self->name, want, want == 1 ? "" : "s", n);
+  return false;
+}
+
+static bool add_dim(BluElab *E, BluType *t, const BluVal *v, const BluExpr *expr, BluSpan at) {
+  if (v->kind == VAL_UNKNOWN) return false;
+  if (v->kind != VAL_INT || v->u.i < 1 || t->rank == BLU_MAX_RANK) {
+    blu_elab_error(E, BLU_E_DIMENSION, at, t->rank == BLU_MAX_RANK ? "a tensor has at most 8 dimensions"
+                                                                  : "a dimension is a positive integer, not %s", blu_val_describe(E, v));
+    return false;
+  }
+  t->dim[t->rank] = v->u.i;
+  t->name[t->rank] = expr && expr->kind == BLU_EXPR_NAME ? expr->u.name : NULL;
+  t->unit[t->rank] = expr && expr->kind == BLU_EXPR_INT && v->u.i == 1;
+  t->rank++;
+  return true;
+}
+
+/* Dimensions written as arguments, or as one list. They keep their names, and a written `1` is a unit dimension. */
+static bool dims_of(BluElab *E, const char *name, const BluOperand *args, int n, BluType *t) {
+  for (int i = 0; i < n; i++) {
+    if (args[i].name.text) {
+      blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, args[i].name.span, "`%s` takes its dimensions by place", name);
+      return false;
+    }
+    if (args[i].val.kind == VAL_LIST) {
+      for (int k = 0; k < args[i].val.u.list->n; k++)
+        if (!add_dim(E, t, &args[i].val.u.list->item[k], NULL, args[i].span)) return false;
+    } else if (!add_dim(E, t, &args[i].val, args[i].expr, args[i].span)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* ---- functions ---- */
+
+static bool two_numbers(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, double *x, BluSpan at) {
+  if (!positional(E, self, args, n, 2, at)) return false;
+  for (int i = 0; i < 2; i++) {
+    if (blu_val_number(&args[i].val, &x[i])) continue;
+    blu_elab_error(E, BLU_E_KIND, args[i].span, "`%s` needs a number known when compiled, not %s", self->name,
+                   blu_val_describe(E, &args[i].val));
+    return false;
+  }
+  return true;
+}
+
+static BluVal call_uniform(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  double x[2];
+  return two_numbers(E, self, args, n, x, at) ? blu_val_init(E, (BluInit){INIT_UNIFORM, x[0], x[1]}) : blu_val_unknown;
+}
+
+static BluVal call_normal(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  double x[2];
+  return two_numbers(E, self, args, n, x, at) ? blu_val_init(E, (BluInit){INIT_NORMAL, x[0], x[1]}) : blu_val_unknown;
+}
+
+BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at) {
+  if (init->kind != INIT_FILL) return blu_elab_unsupported(E, at, "a random tensor outside of a parameter's initial value");
+  BluType t = {.elem = BLU_F32};
+  if (!dims_of(E, init->a != 0 ? "ones" : "zeros", args, n, &t)) return blu_val_unknown;
+  BluOperand fill = {.val = blu_val_real(init->a), .span = at};
+  MlirValue v;
+  return blu_elab_spread(E, &fill, &t, &v) ? blu_val_tensor(E, v, &t) : blu_val_unknown;
+}
+
+static BluVal shaped(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluType t = {0}, have;
+  if (n < 1 || args[0].name.text) {
+    blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s(x, dims...)` takes a tensor and dimensions", self->name);
+    return blu_val_unknown;
+  }
+  if (args[0].val.kind == VAL_UNKNOWN || !dims_of(E, self->name, args + 1, n - 1, &t)) return blu_val_unknown;
+  if (blu_val_type(&args[0].val, &have)) t.elem = have.elem;
+  BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "shape", t.rank, t.dim);
+  BluVal v = blu_elab_apply(E, blu_op_find(self->name), args, 1, &as, at);
+  if (v.kind == VAL_TENSOR) v.u.tensor->type = t; /* the same sizes, with the names and units of this call */
+  return v;
+}
+
+static BluVal call_transpose(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  const BluOp *op = blu_op_find(self->name);
+  BluType t;
+  if (n != 1 || args[0].name.text || !blu_val_type(&args[0].val, &t)) return blu_elab_call_op(E, op, args, n, at);
+  if (t.rank < 2) {
+    blu_elab_error(E, BLU_E_OP, args[0].span, "`transpose` swaps the last two dimensions, and %s has not so many", blu_type_text(E, &t));
+    return blu_val_unknown;
+  }
+  int64_t perm[BLU_MAX_RANK];
+  for (int i = 0; i < t.rank; i++) perm[i] = i < t.rank - 2 ? i : 2 * t.rank - 3 - i;
+  BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "perm", t.rank, perm);
+  return blu_elab_apply(E, op, args, 1, &as, at);
+}
+
+static BluVal call_iota(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluType t = {.elem = BLU_I32};
+  if (!positional(E, self, args, n, 1, at) || !dims_of(E, self->name, args, n, &t)) return blu_val_unknown;
+  BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "shape", t.rank, t.dim);
+  as = blu_attr_set_type(blu_attr_set_int(as, "axis", 0), "elem", BLU_I32);
+  if (!E->build) {
+    blu_elab_error(E, BLU_E_NO_FUNCTION, at, "tensors are computed in functions, entries and the `train` block alone");
+    return blu_val_unknown;
+  }
+  BluVal v = blu_elab_apply(E, blu_op_find("iota"), NULL, 0, &as, at);
+  if (v.kind == VAL_TENSOR) v.u.tensor->type = t;
+  return v;
+}
+
+static BluVal call_rank(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluType t = {0};
+  double x;
+  if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
+  if (blu_val_type(&args[0].val, &t) || blu_val_number(&args[0].val, &x) || args[0].val.kind == VAL_HOST) return blu_val_int(t.rank);
+  blu_elab_error(E, BLU_E_KIND, args[0].span, "`rank` needs a tensor, not %s", blu_val_describe(E, &args[0].val));
+  return blu_val_unknown;
+}
+
+static BluVal call_shape(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluType t;
+  if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
+  if (!blu_val_type(&args[0].val, &t)) {
+    blu_elab_error(E, BLU_E_KIND, args[0].span, "`shape` needs a tensor, not %s", blu_val_describe(E, &args[0].val));
+    return blu_val_unknown;
+  }
+  BluVal v = blu_val_list(E, VAL_LIST, t.rank);
+  for (int i = 0; i < t.rank; i++) v.u.list->item[i] = blu_val_int(t.dim[i]);
+  return v;
+}
+
+static BluVal call_len(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
+  if (args[0].val.kind == VAL_LIST || args[0].val.kind == VAL_TUPLE) return blu_val_int(args[0].val.u.list->n);
+  blu_elab_error(E, BLU_E_KIND, args[0].span, "`len` needs a list, not %s", blu_val_describe(E, &args[0].val));
+  return blu_val_unknown;
+}
+
+static BluVal call_div(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  if (!positional(E, self, args, n, 2, at)) return blu_val_unknown;
+  for (int i = 0; i < 2; i++) {
+    if (args[i].val.kind == VAL_INT) continue;
+    blu_elab_error(E, BLU_E_KIND, args[i].span, "`div` needs integers known when compiled, not %s", blu_val_describe(E, &args[i].val));
+    return blu_val_unknown;
+  }
+  int64_t a = args[0].val.u.i, b = args[1].val.u.i;
+  if (b == 0 || (a == INT64_MIN && b == -1)) {
+    blu_elab_error(E, BLU_E_ARITHMETIC, at, b ? "the result does not fit in 64 bits" : "division of the integer %lld by zero", (long long)a);
+    return blu_val_unknown;
+  }
+  return blu_val_int(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+}
+
+static const BluBuiltin builtins[] = {
+  {"uniform", call_uniform}, {"normal", call_normal}, {"reshape", shaped}, {"broadcast", shaped}, {"transpose", call_transpose},
+  {"iota", call_iota}, {"rank", call_rank}, {"shape", call_shape}, {"len", call_len}, {"div", call_div},
+};
+
+static const char *const planned[] = {
+  "scan", "einsum", "rearrange", "split", "concat", "dropout", "gelu", "gelu_tanh", "silu", "erf", "logsumexp", "norm", "std",
+};
+
+bool blu_builtin_planned(const char *name) {
+  for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
+    if (!strcmp(planned[i], name)) return true;
+  return false;
+}
+
+static void define(BluElab *E, BluScope *s, const char *name, BluVal v) { blu_scope_define(E, s, name, v, (BluSpan){0}); }
+
+void blu_builtin_define(BluElab *E, BluScope *s) {
+  for (int i = 0; i < blu_nops; i++)
+    if (blu_ops[i].builtin) define(E, s, blu_ops[i].name, (BluVal){.kind = VAL_OP, .u.op = &blu_ops[i]});
+  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
+    define(E, s, builtins[i].name, (BluVal){.kind = VAL_BUILTIN, .u.builtin = &builtins[i]});
+  for (int i = 0; i < BLU_ELEMS; i++) define(E, s, blu_elem_name((BluElem)i), (BluVal){.kind = VAL_CAST, .u.elem = (BluElem)i});
+  define(E, s, "float", (BluVal){.kind = VAL_CAST, .u.elem = BLU_F32});
+  define(E, s, "true", blu_val_bool(true));
+  define(E, s, "false", blu_val_bool(false));
+  define(E, s, "training", blu_val_bool(false)); /* its value is that of the function under construction: elab_expr.c */
+  define(E, s, "pi", blu_val_real(3.14159265358979323846));
+  define(E, s, "zeros", blu_val_init(E, (BluInit){INIT_FILL, 0, 0}));
+  define(E, s, "ones", blu_val_init(E, (BluInit){INIT_FILL, 1, 0}));
+}

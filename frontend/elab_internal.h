@@ -1,0 +1,285 @@
+/* elab_internal.h - elaboration: a tree-walking evaluator of the syntax tree whose run-time values are MLIR values.
+ *
+ * Compile-time values fold in C. Host scalars (what depends on `run` values and `step` alone) are kept as expressions and
+ * become f64 ops in each function that uses them. After an error evaluation goes on with VAL_UNKNOWN, which nothing
+ * complains about. Every function that reports takes the span to blame. */
+#ifndef BLU_FRONTEND_ELAB_INTERNAL_H
+#define BLU_FRONTEND_ELAB_INTERNAL_H
+#include "ast.h"
+#include "diag.h"
+#include "dialects/blu.h"
+#include "frontend.h"
+#include "names.h"
+
+typedef struct BluElab BluElab;
+typedef struct BluVal BluVal;
+typedef struct BluScope BluScope;
+typedef struct BluHost BluHost;
+typedef struct BluInstance BluInstance;
+
+/* ---- values ---- */
+
+typedef enum {
+  VAL_UNKNOWN, /* an error was reported already */
+  VAL_NONE,    /* of a block without a value */
+  VAL_INT, VAL_REAL, VAL_BOOL, VAL_STRING,
+  VAL_LIST, VAL_TUPLE,
+  VAL_FN, VAL_OP, VAL_BUILTIN, VAL_CAST, VAL_MODULE, VAL_OPTIMIZER, VAL_NAMESPACE, /* what can be named and called */
+  VAL_INSTANCE, VAL_UPDATE, VAL_INIT,
+  VAL_HOST,    /* f64 or bool scalar of the host */
+  VAL_SLOT,    /* a tensor that comes from outside: parameter, data, input */
+  VAL_TENSOR
+} BluValKind;
+
+typedef struct { BluVal *item; int n; } BluList;
+typedef struct { const BluFn *fn; BluScope *env; const char *label; } BluClosure;
+typedef struct { const BluDecl *decl; BluScope *env; } BluDeclRef;   /* module or optimizer */
+typedef struct { MlirValue value; BluType type; } BluTensor;
+typedef struct BluBuiltin BluBuiltin;
+
+/* Where a run-time value comes from. In the order of a function's arguments. */
+typedef enum {
+  SLOT_DATA, SLOT_INPUT, SLOT_ROWS, SLOT_PARAM, SLOT_GRAD, SLOT_STATE, SLOT_RUN, SLOT_STEP, SLOT_SEED
+} BluSlotRole;
+
+typedef struct BluSlot {
+  BluSlotRole role;
+  int order;              /* among slots of the role */
+  const char *name;       /* blu.name; of a parameter its path, known once all instances are */
+  BluType type;
+  BluSpan span;
+  double initial;         /* RUN: default */
+  const BluExpr *init;    /* PARAM, STATE: initial value, to be evaluated in env */
+  BluScope *env;
+  const char *owner;      /* PARAM: the module that declares it, for messages */
+  BluSpan made;           /* PARAM: the call that made the instance */
+  bool trained;           /* PARAM: @train uses it */
+  int build;              /* function that `value` belongs to */
+  MlirValue value;
+} BluSlot;
+
+/* How a parameter starts: all elements alike, or random numbers scaled. */
+typedef struct { enum { INIT_FILL, INIT_UNIFORM, INIT_NORMAL } kind; double a, b; } BluInit; /* value; lo, hi; mean, std */
+
+/* optimizer = NAME(...): the optimizer with its arguments. */
+typedef struct { const BluDecl *decl; BluScope *scope; BluSpan call; } BluUpdate;
+
+struct BluVal {
+  BluValKind kind;
+  union {
+    int64_t i;
+    double real;
+    bool b;
+    const char *s;
+    BluList *list;        /* LIST, TUPLE */
+    BluClosure *fn;
+    const BluOp *op;
+    const BluBuiltin *builtin;
+    BluElem elem;         /* CAST */
+    BluDeclRef *decl;     /* MODULE, OPTIMIZER */
+    BluScope *space;      /* NAMESPACE */
+    BluInstance *instance;
+    BluUpdate *update;
+    BluInit *init;
+    BluHost *host;
+    BluSlot *slot;
+    BluTensor *tensor;
+  } u;
+};
+
+struct BluInstance {
+  const BluDecl *decl;
+  BluScope *scope;        /* constructor's arguments and members */
+  const BluFn *call;      /* the unnamed fn, NULL if there is none */
+  BluSpan made;
+  bool named;             /* its parameters have their paths */
+  BluSlot **params;       /* its own, in source order */
+  int nparams;
+};
+
+typedef enum { BIND_LET, BIND_VAR, BIND_STATE } BluBindKind;
+typedef struct {
+  BluBindKind kind;
+  BluVal val;
+  BluSpan span;
+  bool ready;             /* false: top-level and not computed yet */
+  bool dim;               /* a dimension variable: */
+  const char *dim_name;   /* what the caller calls that dimension, and */
+  bool dim_unit;          /* whether it is a unit dimension there */
+} BluBinding;
+
+struct BluScope {
+  BluScope *parent;
+  BluNames names;         /* -> BluBinding */
+};
+
+/* One evaluated operand or argument. */
+typedef struct {
+  BluVal val;
+  BluSpan span;
+  BluName name;        /* text NULL: by place */
+  const BluExpr *expr; /* as it is written; NULL: not known */
+} BluOperand;
+
+/* ---- state ---- */
+
+typedef struct BluFrame { const char *label; BluSpan call; const void *what; const BluScope *env; struct BluFrame *up; } BluFrame;
+
+/* A function under construction. Ops go to a block of their own; arguments join it as they are used. */
+typedef struct {
+  int id;
+  bool training;
+  BluBuilder b;
+  BluSlot **used;
+  int nused;
+} BluBuild;
+
+typedef struct BluTrain BluTrain;
+
+struct BluElab {
+  MlirContext ctx;
+  MlirModule module;
+  BluArena *arena;
+  BluDiags *diags;
+  const BluFrontendOptions *options;
+  BluScope *builtins;
+  BluNames files;         /* path -> scope of an imported file */
+  BluFrame *frames;
+  BluBuild *build;        /* NULL at top level */
+  int builds;
+  int depth;
+  int64_t steps;          /* expressions evaluated, to stop what would never end */
+  bool stopped;
+  BluSlot *rows, *step, *seed;
+  int runs;
+  BluSlot **params;       /* all, in the order of their paths */
+  int nparams;
+  const void **called;    /* BluFn or BluDecl that something called */
+  int ncalled;
+  BluTrain *train;        /* while the train block is evaluated */
+};
+
+/* ---- value.c ---- */
+
+extern const BluVal blu_val_unknown, blu_val_none;
+BluVal blu_val_int(int64_t i);
+BluVal blu_val_real(double r);
+BluVal blu_val_bool(bool b);
+BluVal blu_val_list(BluElab *E, BluValKind kind, int n); /* items are unknown */
+BluVal blu_val_tensor(BluElab *E, MlirValue v, const BluType *t);
+BluVal blu_val_init(BluElab *E, BluInit init);
+bool blu_val_number(const BluVal *v, double *x);          /* INT or REAL */
+/* A tensor's type; false for other values. */
+bool blu_val_type(const BluVal *v, BluType *t);
+const char *blu_val_describe(BluElab *E, const BluVal *v); /* "a string", "the tensor f32[B = 8]" */
+const char *blu_type_text(BluElab *E, const BluType *t);
+const char *blu_op_text(const BluOp *op);                  /* as it is written: "+", "relu" */
+
+BluScope *blu_scope_make(BluElab *E, BluScope *parent);
+BluBinding *blu_scope_define(BluElab *E, BluScope *s, const char *name, BluVal v, BluSpan span); /* replaces an older one */
+BluBinding *blu_scope_find(BluScope *s, const char *name);      /* outwards; NULL: none */
+BluBinding *blu_scope_find_here(BluScope *s, const char *name);
+
+/* Reports with the trail of calls that led here. */
+BluDiag *blu_elab_error(BluElab *E, BluCode code, BluSpan at, const char *format, ...) __attribute__((format(printf, 4, 5)));
+BluVal blu_elab_unsupported(BluElab *E, BluSpan at, const char *what);
+
+/* ---- elab_expr.c, elab_stmt.c ---- */
+
+BluVal blu_elab_expr(BluElab *E, BluScope *s, const BluExpr *e);
+BluVal blu_elab_block(BluElab *E, BluScope *s, const BluBlock *b);
+void blu_elab_stmts(BluElab *E, BluScope *s, const BluStmt *first, BluVal *last_if);
+void blu_elab_bind_pattern(BluElab *E, BluScope *s, const BluPattern *p, BluVal v, BluBindKind kind);
+/* The values that a range or a list stands for; false after an error. */
+bool blu_elab_range(BluElab *E, BluScope *s, const BluRange *r, BluList *out);
+/* The value of an `if`; NONE if no branch is taken. */
+BluVal blu_elab_if(BluElab *E, BluScope *s, const BluExpr *e);
+
+/* ---- elab_type.c ---- */
+
+typedef struct { bool bound; int n; int64_t dim[BLU_MAX_RANK]; const char *name[BLU_MAX_RANK]; bool unit[BLU_MAX_RANK]; } BluRest;
+
+bool blu_elab_elem(BluElab *E, const BluName *name, BluElem *e);
+/* A type all of whose dimensions are known in the scope. */
+bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out);
+/* Fits an argument to a parameter's type: binds dimension variables in s, converts numbers. UNKNOWN after an error. */
+BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, const BluOperand *arg);
+/* Fits the body's value to the signature's results. */
+BluVal blu_elab_fit_result(BluElab *E, BluScope *s, const BluSignature *sig, const BluRest *rest, BluVal v, BluSpan at);
+
+/* ---- elab_call.c ---- */
+
+BluVal blu_elab_call(BluElab *E, BluVal callee, BluOperand *args, int n, BluSpan callee_at, BluSpan at);
+/* Calls a function of the program with values, by place. */
+BluVal blu_elab_call_fn(BluElab *E, const BluClosure *f, BluOperand *args, int n, BluSpan at);
+void blu_elab_mark_called(BluElab *E, const void *what);
+bool blu_elab_was_called(const BluElab *E, const void *what);
+
+/* ---- elab_op.c, elab_fold.c, elab_host.c ---- */
+
+/* One op over values of any kind: folds, builds a host expression, or broadcasts and emits. `at` is the location of the op. */
+BluVal blu_elab_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, const BluAttrs *attrs, BluSpan at);
+/* A call of an op by its language name: operands by place, attributes by name. */
+BluVal blu_elab_call_op(BluElab *E, const BluOp *op, BluOperand *args, int n, BluSpan at);
+/* The value as a tensor of the type's element type and shape; a number or a host scalar is spread over it. */
+bool blu_elab_spread(BluElab *E, const BluOperand *v, const BluType *t, MlirValue *out);
+/* A tensor's MLIR value; false (reported) for other values and outside of functions. */
+bool blu_elab_tensor(BluElab *E, const BluOperand *v, MlirValue *out, BluType *t);
+bool blu_elab_attr(BluElab *E, const BluAttrInfo *info, const BluOperand *v, BluAttr *out);
+
+bool blu_fold_known(const BluOperand *in, int n);          /* all are compile-time scalars */
+BluVal blu_fold(BluElab *E, const BluOp *op, const BluOperand *in, int n, BluSpan at);
+BluVal blu_fold_mod(BluElab *E, const BluOperand *in, BluSpan at);
+
+BluVal blu_host_slot(BluElab *E, BluSlot *slot);
+BluVal blu_host_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, BluSpan at);
+bool blu_host_is_bool(const BluHost *h);
+bool blu_host_uses_step(const BluHost *h);
+MlirValue blu_host_emit(BluElab *E, BluHost *h);           /* rank 0, f64 or bool, in the function under construction */
+/* The f64 scalar of a number or host expression; false (reported) for other values. */
+bool blu_host_scalar(BluElab *E, const BluOperand *v, MlirValue *out);
+
+/* ---- elab_builtin.c ---- */
+
+struct BluBuiltin { const char *name; BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at); };
+void blu_builtin_define(BluElab *E, BluScope *s);
+bool blu_builtin_planned(const char *name);                /* a name of the language that this version lacks */
+/* zeros(b, n): the tensor that an initial value stands for. */
+BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at);
+
+/* ---- elab_func.c: functions of the module ---- */
+
+void blu_build_start(BluElab *E, BluBuild *f, bool training);
+MlirLocation blu_build_loc(BluElab *E, BluSpan at);
+void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
+MlirValue blu_build_slot(BluElab *E, BluSlot *slot);       /* the function's argument for the slot */
+typedef struct { MlirValue value; const char *role, *name; } BluOutput;
+/* Ends the function: its arguments are the slots it used. Null operation if there were errors (nothing is made then). */
+MlirOperation blu_build_finish(BluElab *E, BluBuild *f, const char *name, BluSpan at, int n, const BluOutput *outputs);
+void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d);
+
+/* ---- elab_init.c: paths and initial values ---- */
+
+void blu_elab_name_params(BluElab *E, BluScope *file);
+void blu_elab_init(BluElab *E, BluSlot *const *states, int nstates);
+
+/* ---- elab_train.c, elab_update.c ---- */
+
+/* Makes @train, @eval, @update, @clip and @settings; the optimizer's states, for @init. */
+void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlot ***states, int *nstates);
+/* A statement `x = e` that assigns no variable, or `label x = e`: a setting. */
+void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st);
+void blu_elab_update(BluElab *E, const BluUpdate *u, BluSlot ***states, int *nstates);
+
+/* ---- the standard library's text ---- */
+
+typedef struct { const char *name, *text; } BluStdFile; /* of the standard library: "nn"; made by embed.cmake */
+extern const BluStdFile blu_std[];
+extern const int blu_nstd;
+
+/* ---- check.c ---- */
+
+/* Checks the names of a whole file, those of functions that nothing calls included. */
+void blu_check_names(BluArena *a, BluDiags *ds, const BluFile *f, const BluScope *builtins);
+
+#endif

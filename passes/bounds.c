@@ -1,0 +1,37 @@
+/* bounds.c - labels of a cross-entropy over C classes lie in [0, C): noted as blu.bound at the data argument that they come
+ * from, so that the trainer can check a data set once, before the first step, and name the row. */
+#include <stdlib.h>
+#include <string.h>
+#include "passes_internal.h"
+
+/* The argument that v is a cast or reshape of; null: v is something else. */
+static MlirValue source(MlirValue v) {
+  for (MlirOperation d = blu_def(v); !mlirOperationIsNull(d); d = blu_def(v)) {
+    if (!blu_is(d, "cast") && !blu_is(d, "reshape")) return (MlirValue){0};
+    v = mlirOperationGetOperand(d, 0);
+  }
+  return v;
+}
+
+bool blu_pass_bounds(MlirModule m) {
+  int nf, n;
+  MlirOperation *funcs = blu_module_funcs(m, &nf);
+  for (int k = 0; k < nf; k++) {
+    MlirOperation *ops = blu_block_ops(blu_func_block(funcs[k]), &n);
+    for (int i = 0; i < n; i++) {
+      if (!blu_is(ops[i], "cross_entropy")) continue;
+      BluType logits = blu_value_type(mlirOperationGetOperand(ops[i], 0));
+      MlirValue from = source(mlirOperationGetOperand(ops[i], 1));
+      if (mlirValueIsNull(from)) continue;
+      int arg = (int)mlirBlockArgumentGetArgNumber(from);
+      BluPort p = blu_func_arg(funcs[k], arg);
+      int64_t classes = logits.dim[logits.rank - 1];
+      if (strcmp(p.role, "data") || (p.bound && p.bound <= classes)) continue;
+      p.bound = classes;
+      blu_func_set_arg(funcs[k], arg, &p);
+    }
+    free(ops);
+  }
+  free(funcs);
+  return true;
+}

@@ -1,0 +1,115 @@
+/* differentiate.c - reverse mode: one walk, one rule per op (dialects/). The train function gets, as further results, the
+ * gradient of its loss with respect to each parameter. The loss is sum / weight of the results named "loss"; weights depend
+ * on data alone, so the cotangent of the sum is 1 / weight, and 0 if the weight is 0. */
+#include <stdlib.h>
+#include <string.h>
+#include "dialects/map.h"
+#include "passes_internal.h"
+
+typedef struct {
+  BluBuilder *b;
+  BluMap active; /* values that depend on what is differentiated */
+  BluMap ct;     /* value -> its cotangent so far */
+} Walk;
+
+static bool is_active(const Walk *w, MlirValue v) { return blu_map_get(&w->active, v.ptr) != NULL; }
+
+static void add_cotangent(Walk *w, MlirValue v, MlirValue ct) {
+  void *before = blu_map_get(&w->ct, v.ptr);
+  MlirValue sum = before ? blu_build2(w->b, "add", (MlirValue){before}, ct) : ct;
+  blu_map_set(&w->ct, v.ptr, (void *)sum.ptr);
+}
+
+static void mark_active(Walk *w, MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  if (!op || op->rule->nodiff || !op->nout) return;
+  MlirValue out = mlirOperationGetResult(o, 0);
+  if (!blu_elem_is_float(blu_value_type(out).elem)) return;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(o); i < n; i++)
+    if (is_active(w, mlirOperationGetOperand(o, i))) blu_map_set(&w->active, out.ptr, (void *)out.ptr);
+}
+
+/* Adds to the cotangents of o's operands what the cotangent of its result gives. */
+static bool pull_back(Walk *w, MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  MlirValue out = mlirOperationGetResult(o, 0), in[BLU_MAX_IN];
+  w->b->loc = mlirOperationGetLocation(o);
+  if (!op->rule->vjp) return blu_error(w->b->loc, "`%s` has no gradient", op->name);
+  BluVjp v = {.b = w->b, .op = o, .in = in, .out = out, .ct = {blu_map_get(&w->ct, out.ptr)}};
+  blu_sig_of(o, &v.sig);
+  for (int i = 0; i < v.sig.nin; i++) {
+    in[i] = mlirOperationGetOperand(o, i);
+    v.need[i] = is_active(w, in[i]);
+  }
+  op->rule->vjp(&v);
+  for (int i = 0; i < v.sig.nin; i++)
+    if (v.need[i] && !mlirValueIsNull(v.dx[i])) add_cotangent(w, in[i], v.dx[i]);
+  return true;
+}
+
+bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirValue *cts, int nwrt, const MlirValue *wrt,
+                  MlirValue *grads) {
+  Walk w = {.b = b};
+  int n;
+  MlirOperation *ops = blu_block_ops(b->block, &n);
+  for (int i = 0; i < nwrt; i++) blu_map_set(&w.active, wrt[i].ptr, (void *)wrt[i].ptr);
+  for (int i = 0; i < n && !mlirOperationEqual(ops[i], b->before); i++) mark_active(&w, ops[i]);
+  for (int i = 0; i < nroots; i++)
+    if (is_active(&w, roots[i])) add_cotangent(&w, roots[i], cts[i]);
+  bool good = true;
+  for (int i = n - 1; i >= 0; i--) {
+    if (!mlirOperationGetNumResults(ops[i])) continue;
+    MlirValue out = mlirOperationGetResult(ops[i], 0);
+    if (blu_map_get(&w.ct, out.ptr) && is_active(&w, out)) good &= pull_back(&w, ops[i]);
+  }
+  for (int i = 0; i < nwrt; i++) grads[i] = (MlirValue){blu_map_get(&w.ct, wrt[i].ptr)};
+  free(ops);
+  blu_map_free(&w.active);
+  blu_map_free(&w.ct);
+  return good;
+}
+
+/* The result of `f` with this role and name; null: none. */
+static MlirValue result_named(MlirOperation f, const char *role, const char *name) {
+  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f));
+  for (int i = 0; i < blu_func_nresults(f); i++) {
+    BluPort p = blu_func_result(f, i);
+    if (!strcmp(p.role, role) && !strcmp(p.name, name)) return mlirOperationGetOperand(end, i);
+  }
+  return (MlirValue){0};
+}
+
+static bool differentiate(MlirOperation f) {
+  MlirBlock block = blu_func_block(f);
+  MlirOperation end = mlirBlockGetTerminator(block);
+  MlirValue sum = result_named(f, "sum", "loss"), weight = result_named(f, "weight", "loss");
+  if (mlirValueIsNull(sum) || mlirValueIsNull(weight)) return blu_error(mlirOperationGetLocation(f), "the train function has no loss");
+  int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f), nparams = 0;
+  MlirValue *params = malloc((size_t)(nargs + 1) * sizeof *params), *grads = calloc((size_t)nargs + 1, sizeof *grads);
+  MlirValue *results = malloc((size_t)(nresults + nargs + 1) * sizeof *results);
+  BluPort *ports = malloc((size_t)(nresults + nargs + 1) * sizeof *ports);
+  for (int i = 0; i < nresults; i++) ports[i] = blu_func_result(f, i), results[i] = mlirOperationGetOperand(end, i);
+  for (int i = 0; i < nargs; i++) {
+    BluPort p = blu_func_arg(f, i);
+    if (strcmp(p.role, "param")) continue;
+    ports[nresults + nparams] = (BluPort){.role = "grad", .name = p.name, .type = p.type};
+    params[nparams++] = mlirBlockGetArgument(block, i);
+  }
+  BluBuilder b = blu_builder_before(end);
+  b.loc = mlirOperationGetLocation(blu_def(sum));
+  MlirValue zero = blu_constant_like(&b, weight, 0), one = blu_constant_like(&b, weight, 1);
+  MlirValue seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
+  bool good = blu_gradient(&b, 1, &sum, &seed, nparams, params, grads);
+  for (int i = 0; i < nparams; i++)
+    results[nresults + i] = mlirValueIsNull(grads[i]) ? blu_constant_like(&b, params[i], 0) : grads[i];
+  MlirLocation loc = mlirOperationGetLocation(end);
+  mlirOperationDestroy(end);
+  blu_func_return(f, loc, nresults + nparams, results, ports);
+  free(params), free(grads), free(results), free(ports);
+  return good;
+}
+
+bool blu_pass_differentiate(MlirModule m) {
+  MlirOperation f = blu_func_find(m, "train");
+  return mlirOperationIsNull(f) || differentiate(f);
+}

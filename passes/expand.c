@@ -1,0 +1,56 @@
+/* expand.c - composites become primitives, and a reduction over several axes a chain over one each, the last axis first:
+ * the order of additions that the bit contract fixes (dialects/ops_reduce.c). */
+#include <stdlib.h>
+#include "passes_internal.h"
+
+static bool is_multi_axis(MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  BluSig s;
+  if (!op || op->rule->kind != BLU_KIND_REDUCE || blu_is(o, "argmax")) return false;
+  blu_sig_of(o, &s);
+  const BluAttr *a = blu_attr(&s.attrs, "axis");
+  return (a ? a->n : s.in[0].rank) != 1;
+}
+
+static MlirValue one_axis_at_a_time(BluBuilder *b, MlirOperation o) {
+  BluSig s;
+  blu_sig_of(o, &s);
+  const BluAttr *a = blu_attr(&s.attrs, "axis");
+  MlirValue x = mlirOperationGetOperand(o, 0);
+  for (int64_t axis = s.in[0].rank - 1; axis >= 0; axis--) {
+    bool reduced = !a;
+    for (int i = 0; a && i < a->n; i++) reduced |= a->i[i] == axis;
+    if (reduced) x = blu_reduce(b, blu_op_of(o)->name, x, 1, &axis, false);
+  }
+  return blu_reshape_to(b, x, &s.out);
+}
+
+static MlirValue expanded(BluBuilder *b, MlirOperation o) {
+  BluSig s;
+  MlirValue in[BLU_MAX_IN];
+  blu_sig_of(o, &s);
+  for (int i = 0; i < s.nin; i++) in[i] = mlirOperationGetOperand(o, i);
+  return blu_op_of(o)->rule->expand(b, &s, in);
+}
+
+bool blu_pass_expand(MlirModule m) {
+  int nf, n;
+  MlirOperation *funcs = blu_module_funcs(m, &nf);
+  for (int k = 0; k < nf; k++) {
+    for (bool changed = true; changed;) { /* an expansion may hold composites */
+      MlirOperation *ops = blu_block_ops(blu_func_block(funcs[k]), &n);
+      changed = false;
+      for (int i = 0; i < n; i++) {
+        const BluOp *op = blu_op_of(ops[i]);
+        bool composite = op && op->rule->kind == BLU_KIND_COMPOSITE;
+        if (!composite && !is_multi_axis(ops[i])) continue;
+        BluBuilder b = blu_builder_before(ops[i]);
+        blu_replace(ops[i], composite ? expanded(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));
+        changed = true;
+      }
+      free(ops);
+    }
+  }
+  free(funcs);
+  return true;
+}

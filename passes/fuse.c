@@ -1,0 +1,465 @@
+/* fuse.c - groups ops to kernels. A kernel is a private function of blu ops (so the interpreter can still run it) with the
+ * attributes blu.kernel (its kind) and blu.space (what it walks); equal kernels are one function. What is left of a function
+ * is calls, reshapes (which are other names for the same bytes) and the guard.
+ *
+ * Greedy, in program order: an op joins the group of the operand that is computed last, or a later one that reads the same
+ * tensor, if it fits into that group's space; so every group depends on earlier groups alone. Free ops (constants, casts,
+ * broadcasts) are copied to their users; elementwise ops of arguments alone wait for their first user's group. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dialects/map.h"
+#include "passes/kernel.h"
+#include "passes_internal.h"
+
+typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; } Group;
+
+typedef struct {
+  MlirModule module;
+  MlirOperation func;
+  Group *group;
+  int n, cap, segment;  /* segment: guards passed so far; no group spans one */
+  BluMap group_of;      /* anchor op -> group index + 1 */
+  BluMap waiting;       /* elementwise op that has no group yet -> itself */
+  BluMap stored;        /* reshape op that stays in the function -> itself */
+  BluMap made;          /* value -> value in the function that is being written */
+} Fuse;
+
+static int group_of(const Fuse *f, MlirOperation op) {
+  return mlirOperationIsNull(op) ? -1 : (int)(intptr_t)blu_map_get(&f->group_of, op.ptr) - 1;
+}
+
+/* ---- forming groups ---- */
+
+static int group_new(Fuse *f, BluKernelKind kind, const BluType *space) {
+  if (f->n == f->cap) f->group = realloc(f->group, (size_t)(f->cap = f->cap ? 2 * f->cap : 16) * sizeof *f->group);
+  f->group[f->n] = (Group){.kind = kind, .space = *space, .segment = f->segment};
+  return f->n++;
+}
+
+static void group_add(Fuse *f, int g, MlirOperation op) {
+  Group *to = &f->group[g];
+  if (to->n == to->cap) to->anchor = realloc(to->anchor, (size_t)(to->cap = to->cap ? 2 * to->cap : 8) * sizeof *to->anchor);
+  to->anchor[to->n++] = op;
+  blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
+}
+
+static bool is_stored(const Fuse *f, MlirValue v, int g) { /* as seen from group g: by another group, or from outside */
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d)) return true;
+  int h = group_of(f, d);
+  return h >= 0 ? h != g : blu_map_get(&f->stored, d.ptr) != NULL;
+}
+
+static bool is_waiting(const Fuse *f, MlirOperation op) { return blu_map_get(&f->waiting, op.ptr) != NULL; }
+
+/* Can v be evaluated at view `at` of group g's space? If not, *blame is a free op's value that must be stored first, or null
+ * if v can't stand there at all. */
+static bool evaluable(const Fuse *f, int g, MlirValue v, BluView at, MlirValue *blame) {
+  const BluType *s = &f->group[g].space;
+  if (is_stored(f, v, g)) return true;
+  MlirOperation d = blu_def(v);
+  if (group_of(f, d) == g) { /* computed here: at the one view that its type has */
+    BluType t = blu_value_type(v);
+    BluView own;
+    *blame = (MlirValue){0};
+    if (!blu_view_of_type(&t, s, &own)) return false;
+    return own.kind == at.kind || (at.kind == BLU_VIEW_SCALAR && blu_type_count(&t) == 1 && blu_space_rows(s) == 1);
+  }
+  if (is_waiting(f, d)) { /* joins g at the view of its type, or is stored when it can't */
+    BluType t = blu_value_type(v);
+    BluView own;
+    return (blu_view_of_type(&t, s, &own) && own.kind == at.kind) || (*blame = v, false);
+  }
+  if (!mlirOperationGetNumOperands(d)) { /* constant, iota: by linear index */
+    *blame = v;
+    return at.kind != BLU_VIEW_MAPPED || blu_is(d, "constant");
+  }
+  BluView in;
+  if (!blu_view_through(d, s, at, &in)) return *blame = v, false;
+  return evaluable(f, g, mlirOperationGetOperand(d, 0), in, blame);
+}
+
+static int latest_of_operands(const Fuse *f, MlirOperation op);
+
+/* The latest group that v's value comes from, through free ops; -1: arguments alone. */
+static int latest_group(const Fuse *f, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d)) return -1;
+  int g = group_of(f, d);
+  return g >= 0 ? g : latest_of_operands(f, d);
+}
+
+static int latest_of_operands(const Fuse *f, MlirOperation op) {
+  int last = -1;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    int g = latest_group(f, mlirOperationGetOperand(op, i));
+    if (g > last) last = g;
+  }
+  return last;
+}
+
+/* The kind of kernel that an op asks for, and the space that it walks. */
+static BluKernelKind kernel_of(MlirOperation op, BluType *space) {
+  BluSig s;
+  blu_sig_of(op, &s);
+  *space = s.out;
+  switch (blu_op_of(op)->rule->kind) {
+  case BLU_KIND_MATMUL: return BLU_KERNEL_MATMUL;
+  case BLU_KIND_MOVE: return BLU_KERNEL_MOVE;
+  case BLU_KIND_REDUCE: {
+    *space = s.in[0];
+    const BluAttr *a = blu_attr(&s.attrs, "axis");
+    int64_t axis = a ? a->i[0] : s.in[0].rank - 1;
+    if (axis < 0) axis += s.in[0].rank;
+    return axis == s.in[0].rank - 1 ? BLU_KERNEL_ROWS : BLU_KERNEL_COLUMNS;
+  }
+  default: return BLU_KERNEL_ROWS;
+  }
+}
+
+/* The view under which op reads its operand i in space s: of its result for elementwise ops, whole for reductions. */
+static bool operand_view(MlirOperation op, int i, const BluType *s, BluView *v) {
+  BluSig sig;
+  blu_sig_of(op, &sig);
+  bool reduce = blu_op_of(op)->rule->kind == BLU_KIND_REDUCE;
+  if (!blu_view_of_type(reduce ? &sig.in[0] : &sig.out, s, v)) return false;
+  if (reduce) return v->kind == BLU_VIEW_FULL;
+  if (sig.in[i].rank == 0 && sig.out.rank) v->kind = BLU_VIEW_SCALAR; /* a key */
+  v->from = sig.in[i];
+  return true;
+}
+
+/* Such an op belongs to the reduction's kernel: beside a product its result would have to be stored. */
+static bool is_only_reduced(MlirOperation op) {
+  for (MlirOpOperand u = mlirValueGetFirstUse(mlirOperationGetResult(op, 0)); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
+    const BluOp *user = blu_op_of(mlirOpOperandGetOwner(u));
+    if (!user || user->rule->kind != BLU_KIND_REDUCE) return false;
+  }
+  return true;
+}
+
+/* Does op fit into group g as it stands? */
+static bool fits(const Fuse *f, int g, MlirOperation op) {
+  const Group *to = &f->group[g];
+  bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
+  BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
+  BluView at;
+  MlirValue blame;
+  if (to->segment != f->segment || kernel_of(op, &own) != BLU_KERNEL_ROWS) return false;
+  if (to->kind != BLU_KERNEL_ROWS && !(to->kind == BLU_KERNEL_MATMUL && element)) return false;
+  if (element && !blu_view_of_type(&out, &to->space, &at)) return false;
+  if (to->kind == BLU_KERNEL_MATMUL && (at.kind != BLU_VIEW_FULL || is_only_reduced(op))) return false;
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++)
+    if (!operand_view(op, i, &to->space, &at) || !evaluable(f, g, mlirOperationGetOperand(op, i), at, &blame)) return false;
+  return true;
+}
+
+static void place_alone(Fuse *f, MlirOperation op);
+
+/* Gives v a place in memory: free ops become kernels of their own, a reshape stays a view of a stored value. */
+static void store(Fuse *f, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d) || group_of(f, d) >= 0) return;
+  if (is_waiting(f, d)) {
+    place_alone(f, d);
+    return;
+  }
+  if (blu_is(d, "reshape")) {
+    blu_map_set(&f->stored, d.ptr, (void *)d.ptr);
+    store(f, mlirOperationGetOperand(d, 0));
+    return;
+  }
+  BluType t = blu_value_type(v);
+  /* its own operands may be free in a way that this space can't follow */
+  if (mlirOperationGetNumOperands(d)) {
+    BluView full = {.kind = BLU_VIEW_FULL}, in;
+    MlirOperation p = blu_def(mlirOperationGetOperand(d, 0));
+    if (!blu_view_through(d, &t, full, &in) || (!mlirOperationIsNull(p) && !blu_is(p, "constant"))) store(f, mlirOperationGetOperand(d, 0));
+  }
+  group_add(f, group_new(f, BLU_KERNEL_ROWS, &t), d);
+}
+
+/* Waiting ops behind v join group g where they fit, and get groups of their own elsewhere; g < 0: fit nowhere. */
+static void settle(Fuse *f, MlirValue v, int g) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d) || group_of(f, d) >= 0 || !(blu_is_free(d) || is_waiting(f, d))) return;
+  bool waiting = is_waiting(f, d);
+  if (waiting && g < 0) {
+    place_alone(f, d);
+    return;
+  }
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++) settle(f, mlirOperationGetOperand(d, i), g);
+  if (!waiting) return;
+  if (latest_of_operands(f, d) <= g && fits(f, g, d)) group_add(f, g, d);
+  else place_alone(f, d);
+}
+
+/* What waits behind op's operands and wouldn't fit beside op in a group of this space gets a group of its own. */
+static void settle_misfits(Fuse *f, MlirOperation op, const BluType *space) {
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirOperation d = blu_def(mlirOperationGetOperand(op, i));
+    if (mlirOperationIsNull(d) || group_of(f, d) >= 0) continue;
+    bool fit = true;
+    if (is_waiting(f, d)) {
+      fit = fits(f, group_new(f, BLU_KERNEL_ROWS, space), d);
+      f->n--;
+    }
+    if (fit) settle_misfits(f, d, space);
+    else place_alone(f, d);
+  }
+}
+
+/* Gives op a group of its own; whatever operand is in its way gets stored, in a group before it. */
+static void place_alone(Fuse *f, MlirOperation op) {
+  BluType space;
+  BluKernelKind kind = kernel_of(op, &space);
+  intptr_t n = mlirOperationGetNumOperands(op);
+  blu_map_set(&f->waiting, op.ptr, NULL);
+  for (intptr_t i = 0; i < n && kind != BLU_KERNEL_ROWS; i++) store(f, mlirOperationGetOperand(op, i));
+  for (intptr_t i = 0; i < n && kind == BLU_KERNEL_ROWS; i++) {
+    MlirValue blame = {0};
+    do {
+      BluView at;
+      if (!mlirValueIsNull(blame)) store(f, blame);
+      operand_view(op, (int)i, &space, &at);
+      int trial = group_new(f, kind, &space); /* only to ask what would fit */
+      bool good = evaluable(f, trial, mlirOperationGetOperand(op, i), at, &blame);
+      f->n--;
+      if (good) break;
+    } while (true);
+  }
+  if (kind == BLU_KERNEL_ROWS) settle_misfits(f, op, &space);
+  int g = group_new(f, kind, &space);
+  for (intptr_t i = 0; i < n && kind == BLU_KERNEL_ROWS; i++) settle(f, mlirOperationGetOperand(op, i), g);
+  group_add(f, g, op);
+}
+
+static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    BluType t = blu_value_type(v);
+    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
+    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
+      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
+  }
+  return false;
+}
+
+static void place_op(Fuse *f, MlirOperation op) {
+  intptr_t n = mlirOperationGetNumOperands(op);
+  int last = latest_of_operands(f, op);
+  if (last < 0 && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
+    blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
+    return;
+  }
+  for (int g = last < 0 ? f->n : last; g < f->n; g++) {
+    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
+    for (intptr_t i = 0; i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
+    if (latest_of_operands(f, op) <= g) group_add(f, g, op);
+    else place_alone(f, op);
+    return;
+  }
+  place_alone(f, op);
+}
+
+static void form_groups(Fuse *f) {
+  int n;
+  MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  for (int i = 0; i < n; i++) {
+    const BluOp *op = blu_op_of(ops[i]);
+    if (op && op->pure) {
+      if (!blu_is_free(ops[i])) place_op(f, ops[i]);
+      continue;
+    }
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k)); /* guard, return */
+    f->segment++;
+  }
+  free(ops);
+}
+
+/* ---- writing kernels and calls ---- */
+
+/* Is v used outside of group g, perhaps through free ops? */
+static bool escapes(const Fuse *f, MlirValue v, int g) {
+  for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
+    MlirOperation user = mlirOpOperandGetOwner(u);
+    int h = group_of(f, user);
+    bool view = blu_map_get(&f->stored, user.ptr) != NULL;
+    const BluOp *op = blu_op_of(user);
+    if (h >= 0 ? h != g : view || !op || !op->pure) return true;
+    if (h < 0 && blu_is_free(user) && escapes(f, mlirOperationGetResult(user, 0), g)) return true;
+  }
+  return false;
+}
+
+typedef struct { BluBuilder b; BluMap map; MlirValue *input; int n; } Body; /* a kernel's function while it is written */
+
+static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
+  void *known = blu_map_get(&k->map, v.ptr);
+  if (known) return (MlirValue){known};
+  MlirValue to;
+  if (is_stored(f, v, g)) {
+    k->input[k->n++] = v;
+    to = mlirBlockAddArgument(k->b.block, mlirValueGetType(v), k->b.loc);
+  } else {
+    MlirOperation d = blu_def(v), c = mlirOperationClone(d);
+    for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++)
+      mlirOperationSetOperand(c, i, copy_value(f, g, k, mlirOperationGetOperand(d, i)));
+    mlirBlockAppendOwnedOperation(k->b.block, c);
+    to = mlirOperationGetResult(c, 0);
+  }
+  blu_map_set(&k->map, v.ptr, (void *)to.ptr);
+  return to;
+}
+
+static void append(MlirStringRef s, void *user) {
+  char **text = user;
+  size_t n = *text ? strlen(*text) : 0;
+  *text = realloc(*text, n + s.length + 1);
+  memcpy(*text + n, s.data, s.length);
+  (*text)[n + s.length] = 0;
+}
+
+static char *printed(MlirOperation op) {
+  char *text = NULL;
+  mlirOperationPrint(op, append, &text);
+  return text;
+}
+
+/* matmul_add_relu_64x256: what the kernel does, and over what. */
+static void name_kernel(const Group *g, char *name, size_t size) {
+  size_t n = 0;
+  for (int i = 0; i < g->n && i < 4; i++)
+    n += (size_t)snprintf(name + n, size - n, "%s_", blu_op_of(g->anchor[i])->name);
+  if (g->n > 4) n += (size_t)snprintf(name + n, size - n, "and%d_", g->n - 4);
+  for (int i = 0; i < g->space.rank && n < size; i++)
+    n += (size_t)snprintf(name + n, size - n, "%s%lld", i ? "x" : "", (long long)g->space.dim[i]);
+  if (!g->space.rank) snprintf(name + n, size - n, "scalar");
+}
+
+static const char *after_name(const char *function) { return function + strcspn(function, "("); }
+
+/* An equal kernel of the module, other than f itself; f's name doesn't count. */
+static MlirOperation find_equal(MlirModule m, MlirOperation f) {
+  char *text = printed(f);
+  MlirOperation found = {0};
+  for (MlirOperation o = mlirBlockGetFirstOperation(mlirModuleGetBody(m)); !mlirOperationIsNull(o) && mlirOperationIsNull(found);
+       o = mlirOperationGetNextInBlock(o)) {
+    if (mlirOperationEqual(o, f) || !*blu_get_string(o, "blu.kernel")) continue;
+    char *other = printed(o);
+    if (!strcmp(after_name(text), after_name(other))) found = o;
+    free(other);
+  }
+  free(text);
+  return found;
+}
+
+static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, int *nout) {
+  const Group *from = &f->group[g];
+  MlirContext ctx = mlirModuleGetContext(f->module);
+  char base[160], name[192];
+  name_kernel(from, base, sizeof base);
+  snprintf(name, sizeof name, "%s", base);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(f->module, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  MlirLocation loc = mlirOperationGetLocation(from->anchor[0]);
+  k->b = (BluBuilder){ctx, loc, {0}, {0}};
+  MlirOperation func = blu_func_make(f->module, loc, name, 0, NULL, &k->b.block);
+  MlirValue *results = malloc((size_t)from->n * sizeof *results);
+  *nout = 0;
+  for (int i = 0; i < from->n; i++) {
+    MlirValue v = mlirOperationGetResult(from->anchor[i], 0), inner = copy_value(f, g, k, v);
+    if (!escapes(f, v, g)) continue;
+    outputs[*nout] = v;
+    results[(*nout)++] = inner;
+  }
+  blu_func_return(func, loc, *nout, results, NULL);
+  mlirOperationRemoveAttributeByName(func, mlirStringRefCreateFromCString("arg_attrs"));
+  blu_set_string(func, "sym_visibility", "private");
+  blu_set_string(func, "blu.kernel", blu_kernel_kind_names[from->kind]);
+  blu_set_ints(func, "blu.space", from->space.rank, from->space.dim);
+  free(results);
+  MlirOperation equal = find_equal(f->module, func);
+  if (mlirOperationIsNull(equal)) return func;
+  mlirOperationDestroy(func);
+  return equal;
+}
+
+static MlirValue rewritten(const Fuse *f, MlirValue v) {
+  void *to = blu_map_get(&f->made, v.ptr);
+  return to ? (MlirValue){to} : v;
+}
+
+static int op_count(MlirOperation func) {
+  int n;
+  free(blu_block_ops(blu_func_block(func), &n));
+  return n;
+}
+
+/* Stored reshapes are written when their operand exists: before the first op that needs them. */
+static MlirValue stored_value(Fuse *f, BluBuilder *b, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d) || blu_map_get(&f->made, v.ptr) || !blu_map_get(&f->stored, d.ptr)) return rewritten(f, v);
+  MlirValue x = stored_value(f, b, mlirOperationGetOperand(d, 0));
+  BluType t = blu_value_type(v);
+  b->loc = mlirOperationGetLocation(d);
+  MlirValue view = blu_reshape_to(b, x, &t);
+  blu_map_set(&f->made, v.ptr, (void *)view.ptr);
+  return view;
+}
+
+static void write_call(Fuse *f, int g, BluBuilder *b) {
+  int size = op_count(f->func) * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
+  Body k = {.input = malloc((size_t)size * sizeof *k.input)};
+  MlirValue *outputs = malloc((size_t)f->group[g].n * sizeof *outputs);
+  MlirOperation kernel = make_kernel(f, g, &k, outputs, &nout);
+  for (int i = 0; i < k.n; i++) k.input[i] = stored_value(f, b, k.input[i]);
+  MlirType *types = malloc((size_t)(nout + 1) * sizeof *types);
+  for (int i = 0; i < nout; i++) types[i] = mlirValueGetType(outputs[i]);
+  MlirOperationState st = mlirOperationStateGet(mlirStringRefCreateFromCString("func.call"), mlirOperationGetLocation(f->group[g].anchor[0]));
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, mlirStringRefCreateFromCString("callee")),
+    mlirFlatSymbolRefAttrGet(b->ctx, mlirStringRefCreateFromCString(blu_func_name(kernel))));
+  mlirOperationStateAddAttributes(&st, 1, &callee);
+  mlirOperationStateAddOperands(&st, k.n, k.input);
+  mlirOperationStateAddResults(&st, nout, types);
+  MlirOperation call = mlirOperationCreate(&st);
+  mlirBlockInsertOwnedOperationBefore(b->block, b->before, call);
+  for (int i = 0; i < nout; i++) blu_map_set(&f->made, outputs[i].ptr, (void *)mlirOperationGetResult(call, i).ptr);
+  blu_map_free(&k.map);
+  free(k.input), free(outputs), free(types);
+}
+
+/* Writes the calls before each op that stays (guard, return), then removes what the calls replace. */
+static void write_function(Fuse *f) {
+  int n, next = 0, segment = 0;
+  MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  for (int i = 0; i < n; i++) {
+    const BluOp *op = blu_op_of(ops[i]);
+    if (op && op->pure) continue;
+    BluBuilder b = blu_builder_before(ops[i]);
+    for (; next < f->n && f->group[next].segment == segment; next++) write_call(f, next, &b);
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++)
+      mlirOperationSetOperand(ops[i], k, stored_value(f, &b, mlirOperationGetOperand(ops[i], k)));
+    segment++;
+  }
+  for (int i = n - 1; i >= 0; i--) {
+    const BluOp *op = blu_op_of(ops[i]);
+    if (op && op->pure) mlirOperationDestroy(ops[i]);
+  }
+  free(ops);
+}
+
+bool blu_pass_fuse(MlirModule m) {
+  int n;
+  MlirOperation *funcs = blu_module_funcs(m, &n);
+  for (int i = 0; i < n; i++) {
+    Fuse f = {.module = m, .func = funcs[i]};
+    form_groups(&f);
+    write_function(&f);
+    for (int g = 0; g < f.n; g++) free(f.group[g].anchor);
+    free(f.group);
+    blu_map_free(&f.group_of), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
+  }
+  free(funcs);
+  return true;
+}

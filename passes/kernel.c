@@ -1,0 +1,78 @@
+/* kernel.c - see kernel.h. */
+#include "passes/kernel.h"
+#include <string.h>
+#include "passes_internal.h"
+
+const char *const blu_kernel_kind_names[] = {
+  [BLU_KERNEL_ROWS] = "rows", [BLU_KERNEL_COLUMNS] = "columns", [BLU_KERNEL_MATMUL] = "matmul", [BLU_KERNEL_MOVE] = "move"};
+
+int64_t blu_space_columns(const BluType *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
+
+int64_t blu_space_rows(const BluType *s) {
+  int64_t n = 1;
+  for (int i = 0; i + 1 < s->rank; i++) n *= s->dim[i];
+  return n;
+}
+
+static bool same_dims(const BluType *a, const BluType *b) {
+  return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
+/* t is S without its last dimension, or with 1 in its place */
+static bool is_row_shape(const BluType *t, const BluType *s) {
+  if (!s->rank || (t->rank != s->rank - 1 && t->rank != s->rank)) return false;
+  return !memcmp(t->dim, s->dim, (size_t)(s->rank - 1) * sizeof *t->dim) && (t->rank < s->rank || t->dim[t->rank - 1] == 1);
+}
+
+bool blu_view_of_type(const BluType *t, const BluType *s, BluView *v) {
+  v->from = *t;
+  if (same_dims(t, s)) return v->kind = BLU_VIEW_FULL, true;
+  if (is_row_shape(t, s)) return v->kind = BLU_VIEW_ROW, true;
+  return false;
+}
+
+bool blu_view_through(MlirOperation op, const BluType *s, BluView at, BluView *operand) {
+  BluSig sig;
+  blu_sig_of(op, &sig);
+  *operand = at;
+  if (!blu_is(op, "broadcast")) return true; /* cast, reshape: the same linear index */
+  operand->from = sig.in[0];
+  if (blu_type_count(&sig.in[0]) == 1) return operand->kind = BLU_VIEW_SCALAR, true;
+  if (at.kind == BLU_VIEW_ROW && is_row_shape(&sig.out, s)) { /* rows of x repeated over rows of S: only if nothing repeats */
+    return blu_type_count(&sig.in[0]) == blu_type_count(&sig.out);
+  }
+  if (at.kind != BLU_VIEW_FULL || !same_dims(&sig.out, s)) return false;
+  BluType x = sig.in[0], aligned = {.rank = s->rank};
+  for (int i = 0; i < s->rank; i++) aligned.dim[i] = i < s->rank - x.rank ? 1 : x.dim[i - (s->rank - x.rank)];
+  if (same_dims(&aligned, s)) operand->kind = BLU_VIEW_FULL;
+  else if (is_row_shape(&aligned, s)) operand->kind = BLU_VIEW_ROW;
+  else operand->kind = BLU_VIEW_MAPPED;
+  return true;
+}
+
+bool blu_is_free(MlirOperation op) {
+  const BluOp *o = blu_op_of(op);
+  return o && (o->rule->kind == BLU_KIND_INDEX || o->rule->kind == BLU_KIND_VIEW || blu_is(op, "cast"));
+}
+
+bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {
+  const char *kind = blu_get_string(func, "blu.kernel");
+  *k = (BluKernelInfo){0};
+  for (int i = 0; i <= BLU_KERNEL_MOVE; i++)
+    if (!strcmp(kind, blu_kernel_kind_names[i])) k->kind = (BluKernelKind)i;
+  if (!*kind) return false;
+  MlirAttribute space = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("blu.space"));
+  k->space.rank = (int)mlirDenseArrayGetNumElements(space);
+  for (int i = 0; i < k->space.rank; i++) k->space.dim[i] = mlirDenseI64ArrayGetElement(space, i);
+  int n;
+  MlirBlock block = blu_func_block(func);
+  for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    if (!op) continue;
+    n = op->rule->kind;
+    if ((k->kind == BLU_KERNEL_MATMUL && n == BLU_KIND_MATMUL) || (k->kind == BLU_KERNEL_COLUMNS && n == BLU_KIND_REDUCE) ||
+        (k->kind == BLU_KERNEL_MOVE && n == BLU_KIND_MOVE))
+      k->main = o;
+  }
+  return true;
+}

@@ -1,0 +1,35 @@
+/* kernel.h - how values are addressed inside of a kernel: shared by the pass that forms kernels and by the code generators,
+ * so that what the one admits the others can emit.
+ *
+ * A kernel walks a space of R rows and C columns: the space's type S = [.., C], all leading dimensions together are the rows.
+ * Every value inside has an index space of its own, reached from (row, column) through a view. */
+#ifndef BLU_PASSES_KERNEL_H
+#define BLU_PASSES_KERNEL_H
+#include "dialects/blu.h"
+
+typedef enum {
+  BLU_VIEW_FULL,   /* index = row * C + column: one element per point */
+  BLU_VIEW_ROW,    /* index = row: one element per row */
+  BLU_VIEW_SCALAR, /* index = 0 */
+  BLU_VIEW_MAPPED  /* the value, of type `from`, is broadcast to S */
+} BluViewKind;
+
+typedef struct { BluViewKind kind; BluType from; } BluView;
+
+typedef enum { BLU_KERNEL_ROWS, BLU_KERNEL_COLUMNS, BLU_KERNEL_MATMUL, BLU_KERNEL_MOVE } BluKernelKind;
+extern const char *const blu_kernel_kind_names[];
+
+int64_t blu_space_columns(const BluType *s);   /* C; 1 for rank 0 */
+int64_t blu_space_rows(const BluType *s);
+/* How an operand of an op that is evaluated at `at`, and whose result is v's user, is reached through the index op `op`
+ * (cast, reshape, broadcast). false: it can't be in this space. */
+bool blu_view_through(MlirOperation op, const BluType *s, BluView at, BluView *operand);
+/* The view under which an elementwise result or a reduction's operand of type t stands in S; false: it doesn't fit. */
+bool blu_view_of_type(const BluType *t, const BluType *s, BluView *v);
+/* Ops that a kernel evaluates where they are used and that are never stored for their own sake. */
+bool blu_is_free(MlirOperation op);
+
+/* A kernel function: its kind, its space, and, for kinds other than rows, the op that makes it so. */
+typedef struct { BluKernelKind kind; BluType space; MlirOperation main; } BluKernelInfo;
+bool blu_kernel_info(MlirOperation func, BluKernelInfo *k); /* false: not a kernel */
+#endif

@@ -1,0 +1,32 @@
+/* passes.h - what turns blu IR into better blu IR. One pass is one file, one row of the table, one FileCheck test of the same
+ * name. A pass gets a valid module and leaves a valid one; a user's mistake is reported at its location in the .blu file
+ * through MLIR's diagnostics, and the pass returns false. */
+#ifndef BLU_PASSES_PASSES_H
+#define BLU_PASSES_PASSES_H
+#include "dialects/blu.h"
+
+typedef struct {
+  const char *name, *summary;
+  bool (*run)(MlirModule m);
+} BluPass;
+
+extern const BluPass blu_passes[]; /* in the order of the compiler, ended by a row without name */
+const BluPass *blu_pass_find(const char *name);
+
+bool blu_pass_bounds(MlirModule m);
+bool blu_pass_differentiate(MlirModule m);
+bool blu_pass_step(MlirModule m);
+bool blu_pass_simplify(MlirModule m);
+bool blu_pass_expand(MlirModule m);
+bool blu_pass_fuse(MlirModule m);
+bool blu_pass_plan(MlirModule m);
+
+/* Reverse mode over one block. Emits, at b, the gradient of sum_i <cts[i], roots[i]> with respect to wrt[j] into grads[j];
+ * a null grads[j] says that nothing leads there. Roots and wrt are values of b's block, made before b. false: an op on the
+ * way has no gradient; reported at its location. */
+bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirValue *cts, int nwrt, const MlirValue *wrt,
+                  MlirValue *grads);
+
+/* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
+char *blu_plan_print(MlirModule m);
+#endif

@@ -1,0 +1,76 @@
+/* exec.c - a program in memory: its scalars, its functions, and the means of what they return. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime_internal.h"
+
+bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
+                   int64_t held) {
+  *exec = (BluExec){.program = program, .run = run};
+  if (!blu_arena_open(err, &exec->arena, program, threads, blu_host_memory(held))) return false;
+  exec->pool = blu_pool_open(err, &exec->arena, threads);
+  if (exec->pool) return true;
+  blu_exec_close(exec);
+  return false;
+}
+
+void blu_exec_close(BluExec *exec) {
+  blu_pool_close(exec->pool);
+  exec->pool = NULL;
+  blu_arena_close(&exec->arena);
+}
+
+void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
+  const BluProgram *program = exec->program;
+  double steps = (double)step;
+  int32_t row_count = (int32_t)rows;
+  for (int64_t i = 0; i < program->scalars; i++) {
+    const BluSlot *slot = &program->scalar[i];
+    const void *value = slot->role == BLU_ROLE_RUN    ? (const void *)&exec->run[i]
+                        : slot->role == BLU_ROLE_STEP ? (const void *)&steps
+                        : slot->role == BLU_ROLE_SEED ? (const void *)&exec->seed
+                                                      : (const void *)&row_count;
+    memcpy(exec->arena.base + slot->offset, value, (size_t)blu_dtype_bytes(slot->dtype));
+  }
+}
+
+void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
+  blu_pool_run(exec->pool, function->launch + first, last - first);
+}
+
+double blu_exec_scalar(const BluExec *exec, const BluSlot *slot) {
+  const char *place = exec->arena.base + slot->offset;
+  if (slot->dtype == BLU_DTYPE_F64) {
+    double value;
+    memcpy(&value, place, sizeof value);
+    return value;
+  }
+  float value;
+  memcpy(&value, place, sizeof value);
+  return value;
+}
+
+BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters) {
+  BluMeter *meter = blu_new(function->slots, sizeof *meter);
+  *meters = 0;
+  for (int64_t i = 0; i < function->slots; i++)
+    if (function->slot[i].role == BLU_ROLE_SUM) meter[(*meters)++].name = function->slot[i].name;
+  return meter;
+}
+
+void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *function) {
+  int64_t next = 0;
+  for (int64_t i = 0; i < function->slots; i++) {
+    const BluSlot *sum = &function->slot[i];
+    if (sum->role != BLU_ROLE_SUM) continue;
+    const BluSlot *weight = blu_function_slot(function, BLU_ROLE_WEIGHT, sum->name);
+    meter[next].sum += blu_exec_scalar(exec, sum);
+    meter[next++].weight += weight ? blu_exec_scalar(exec, weight) : 1;
+  }
+}
+
+void blu_meter_clear(BluMeter *meter, int64_t meters) {
+  for (int64_t i = 0; i < meters; i++) meter[i].sum = meter[i].weight = 0;
+}
+
+double blu_meter_mean(const BluMeter *meter) { return meter->weight == 0 ? 0 : meter->sum / meter->weight; }

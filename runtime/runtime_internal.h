@@ -1,0 +1,275 @@
+/* runtime_internal.h - what the parts of the runtime offer each other; abi.h is the contract with compiled code.
+ *
+ * A trainer is: read the command line (cli), open the data (data), reserve memory (arena), start threads (pool), run
+ * compiled functions (exec), train (train) with its log (log) and checkpoints (checkpoint, safetensors).
+ * Functions that can fail return false after they have filled `err`; nothing here exits, and nothing keeps state of its
+ * own but the one signal flag of train.c. */
+#ifndef BLU_RUNTIME_INTERNAL_H
+#define BLU_RUNTIME_INTERNAL_H
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "abi.h"
+
+/* --- text.c: errors and small text -------------------------------------------------------------------------------- */
+
+typedef struct {
+  char text[2000]; /* what went wrong, without a final newline */
+} BluError;
+
+/* Fills `err` and returns false, so that a caller can `return blu_error_set(...)`. */
+bool blu_error_set(BluError *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends to `err`; what doesn't fit is cut. */
+void blu_error_add(BluError *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The nearest of the candidates added so far to what a user typed: `BluGuess g = {.word = typed}`. */
+typedef struct {
+  const char *word, *best;
+  int distance; /* edit distance of `best`; meaningless while best is NULL */
+  char hint[96];
+} BluGuess;
+
+void blu_guess_add(BluGuess *guess, const char *candidate);
+/* ", did you mean 'best'?", or "" if nothing is near. The text lives in `guess`. */
+const char *blu_guess_hint(BluGuess *guess);
+
+/* Value of `key` in "key=value\n" lines, cut to size - 1 bytes; false if there is no such key. */
+bool blu_text_value(const char *lines, const char *key, char *value, size_t size);
+/* Parses all of `text` as a finite number or an integer. */
+bool blu_text_double(const char *text, double *value);
+bool blu_text_int(const char *text, int64_t *value);
+/* `dir/name` in a new string; the caller frees it. Out of memory aborts, here and in blu_new. */
+char *blu_text_path(const char *dir, const char *name);
+/* calloc for small tables that a trainer can't do without; never NULL. */
+void *blu_new(int64_t count, size_t size);
+
+/* --- program.c: looking things up in a BluProgram ----------------------------------------------------------------- */
+
+const char *blu_dtype_name(int32_t dtype);  /* "f32" */
+int64_t blu_dtype_bytes(int32_t dtype);
+int64_t blu_slot_count(const BluSlot *slot); /* number of elements */
+/* "f32[10,784]" in `text`, which is returned. */
+const char *blu_slot_type(const BluSlot *slot, char text[static 200]);
+const BluFunction *blu_program_function(const BluProgram *program, const char *name); /* NULL if there is none */
+/* The first slot of `role`, and of `name` unless that is NULL; NULL if there is none. */
+const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, const char *name);
+/* Size of the batch: leading dimension of the function's DATA slots; 0 if it has none. */
+int64_t blu_function_batch(const BluFunction *function);
+/* `run` values are kept in an array with one double per scalar of the program; other scalars leave theirs unused. */
+double *blu_program_defaults(const BluProgram *program); /* new array; the caller frees it */
+/* Takes "name=value" into `run`. Error: unknown name, not a finite number. */
+bool blu_program_set(BluError *err, const BluProgram *program, double *run, const char *assignment);
+
+/* --- host.c: the machine ------------------------------------------------------------------------------------------ */
+
+/* Bytes that this process may still take: the least of MemAvailable and the memory limits of its control groups less
+ * `held`, which is what it has taken so far. INT64_MAX if the machine doesn't say. */
+int64_t blu_host_memory(int64_t held);
+/* CPUs of the affinity mask, limited by the CPU quotas of the control groups; at least 1. */
+int blu_host_cpus(void);
+
+typedef struct {
+  uint32_t leaf1_ecx, leaf7_ebx, ext1_ecx; /* of cpuid */
+  uint64_t xcr0;                           /* what the operating system saves; 0 without OSXSAVE */
+} BluCpuid;
+
+BluCpuid blu_host_cpuid(void);
+/* Names of the features that level `cpu` (BLU_CPU_...) needs and `id` lacks, in `text`; "" if none. */
+void blu_host_missing(const BluCpuid *id, int32_t cpu, char text[static 200]);
+
+/* --- arena.c: memory ---------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  char *base;            /* arena_bytes of the program, 2 MB-aligned, zeroed, resident */
+  char *scratch;         /* of thread 0; that of thread t is t * scratch_stride further */
+  int64_t scratch_stride;
+  void *map;             /* of mmap */
+  size_t map_bytes;
+} BluArena;
+
+/* Bytes of scratch that each thread costs. */
+int64_t blu_arena_scratch(const BluProgram *program);
+/* Error: more than `limit` bytes are needed (both numbers named), or mmap fails. */
+bool blu_arena_open(BluError *err, BluArena *arena, const BluProgram *program, int threads, int64_t limit);
+void blu_arena_close(BluArena *arena);
+
+/* --- pool.c: threads ---------------------------------------------------------------------------------------------- */
+
+#define BLU_POOL_STACK (512 << 10) /* bytes of stack of a worker */
+
+typedef struct BluPool BluPool;
+
+/* Starts threads - 1 workers; the caller of blu_pool_run is thread 0. NULL with an error if the system refuses. */
+BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads);
+/* Runs the launches in order, each after all pieces of the one before. Thread t of T gets the pieces
+ * [t * P / T, (t + 1) * P / T) of P. One caller at a time. */
+void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches);
+void blu_pool_close(BluPool *pool); /* NULL is fine */
+
+/* --- exec.c: running compiled functions --------------------------------------------------------------------------- */
+
+typedef struct {
+  const BluProgram *program;
+  const double *run;  /* borrowed; see blu_program_defaults */
+  int64_t seed;
+  BluArena arena;
+  BluPool *pool;
+} BluExec;
+
+/* `held`: bytes that the process has taken already. Error: memory or threads refused. */
+bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
+                   int64_t held);
+void blu_exec_close(BluExec *exec);
+/* Writes RUN, SEED, STEP and ROWS into the arena. */
+void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows);
+/* Runs the launches [first, last) of the function. */
+void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last);
+/* Value of a scalar f32 or f64 slot. */
+double blu_exec_scalar(const BluExec *exec, const BluSlot *slot);
+
+/* Means of the loss and the metrics over many batches: one entry for each SUM slot of a function, in its order. */
+typedef struct {
+  const char *name;
+  double sum, weight;
+} BluMeter;
+
+BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters); /* the caller frees it */
+void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *function);
+void blu_meter_clear(BluMeter *meter, int64_t meters);
+double blu_meter_mean(const BluMeter *meter); /* 0 where the weight is 0 */
+
+/* --- shuffle.c: a permutation that is computed, not stored -------------------------------------------------------- */
+
+typedef struct {
+  uint64_t count, key[6], mask;
+  int half; /* bits of each half of the Feistel network */
+} BluShuffle;
+
+BluShuffle blu_shuffle_make(int64_t count, int64_t seed, int64_t epoch); /* count >= 1 */
+int64_t blu_shuffle_at(const BluShuffle *shuffle, int64_t index);        /* 0 <= index < count */
+
+/* --- safetensors.c ------------------------------------------------------------------------------------------------ */
+
+#define BLU_SAFETENSORS_HEADER_MAX 100000000 /* bytes */
+
+/* Writes the tensors of one role to a new file and syncs it. The bytes depend on names, types and values alone. */
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, int32_t role, const char *arena);
+
+typedef struct {
+  BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */
+  int64_t tensors;
+  int64_t data_start; /* in the file */
+  char *names;        /* owns the names */
+} BluSafetensors;
+
+/* Parses a header of `bytes` bytes before `data_bytes` of data, strictly: every tensor of a known type, its shape
+ * filling its span, the spans covering the data without hole or overlap. `path` is for messages. */
+bool blu_safetensors_parse(BluError *err, BluSafetensors *file, const char *path, const char *header, int64_t bytes,
+                           int64_t data_bytes);
+/* Opens the file for reading: *fd is the caller's to close. */
+bool blu_safetensors_open(BluError *err, BluSafetensors *file, const char *path, int *fd);
+void blu_safetensors_close(BluSafetensors *file);
+const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name); /* NULL if there is none */
+
+/* --- file.c: files that survive a crash --------------------------------------------------------------------------- */
+
+bool blu_file_write(BluError *err, int fd, const char *path, const void *data, int64_t bytes);
+bool blu_file_read(BluError *err, int fd, const char *path, void *data, int64_t bytes, int64_t offset);
+bool blu_file_sync(BluError *err, const char *path);        /* a file or a folder */
+bool blu_file_create(BluError *err, const char *path, int *fd); /* new or emptied, for writing */
+bool blu_file_close(BluError *err, int fd, const char *path);   /* syncs first */
+char *blu_file_text(BluError *err, const char *path);       /* all of a small text file; the caller frees it; or NULL */
+bool blu_file_folder(BluError *err, const char *path);      /* makes it and its parents; fine if it exists */
+void blu_file_remove_folder(const char *path);              /* with the files in it, as far as possible */
+
+/* --- checkpoint.c: OUT/step-N/ ------------------------------------------------------------------------------------ */
+
+#define BLU_CHECKPOINT_KEEP 2
+
+/* Highest N of the complete checkpoints in `out`, -1 if there is none. */
+int64_t blu_checkpoint_latest(const char *out);
+/* "out/step-N" in a new string; the caller frees it. */
+char *blu_checkpoint_path(const char *out, int64_t step);
+/* Removes what interrupted saves left behind. */
+void blu_checkpoint_clean(const char *out);
+/* Saves parameters, states and `text` ("key=value\n" lines) as step N; all or nothing, durable on return; then removes
+ * all but the last BLU_CHECKPOINT_KEEP. Nothing to do if step N is there. */
+bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *arena, const char *out, int64_t step,
+                         const char *text);
+/* Fills the parameters from a checkpoint folder, and the states if wanted. `*text` is the text saved with it, which the
+ * caller frees; without states it may be missing, then NULL. `warning` is "" or says that another program made it. */
+bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool states,
+                         char **text, BluError *warning);
+
+/* --- log.c: what a run says --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  bool terminal, quiet;
+  int64_t total, per_epoch, batch; /* steps in all, steps of an epoch, samples of a step */
+  FILE *metrics;        /* OUT/metrics.jsonl; NULL: none */
+  char *metrics_path;
+  double start, drawn;  /* seconds: start of the run, last redraw */
+  int64_t first_step;   /* where this process began */
+} BluLog;
+
+/* Opens OUT/metrics.jsonl and cuts it to `keep` bytes. Error: not writable, or another trainer holds it. */
+bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet);
+void blu_log_close(BluLog *log);
+int64_t blu_log_sync(const BluLog *log); /* length of metrics.jsonl, which is on the disk then */
+/* Seconds of a clock that only goes forward. */
+double blu_log_now(void);
+/* Redraws the progress line of a terminal, at most ten times a second. */
+void blu_log_progress(BluLog *log, int64_t step, const BluMeter *meter, int64_t meters);
+/* One line of text (in a pipe) and one of metrics.jsonl about the training steps up to `step`. */
+bool blu_log_train(BluError *err, BluLog *log, int64_t step, const BluMeter *meter, int64_t meters);
+/* The same after an evaluation; `train` is the mean over the epoch. */
+bool blu_log_test(BluError *err, BluLog *log, int64_t step, const BluMeter *train, int64_t trains, const BluMeter *test,
+                  int64_t tests);
+/* A line of text that stands above the progress line. */
+void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- cli.c: the command line -------------------------------------------------------------------------------------- */
+
+#define BLU_CLI_SETS 64
+
+typedef struct {
+  const char *data, *out, *checkpoint;   /* NULL: not given */
+  int64_t epochs, steps, seed, threads;  /* -1: not given */
+  const char *set[BLU_CLI_SETS];
+  int64_t sets;
+  bool resume, quiet, plan, help;
+} BluOptions;
+
+typedef struct {
+  const char *name, *summary, *options; /* `options`: names that it takes, each between spaces: " --data --out " */
+  const char *example;
+  int (*run)(const BluProgram *program, const BluOptions *options); /* gives the exit code */
+} BluCommand;
+
+/* Fills `options` from the words after the command. Error: unknown option (with the nearest), bad or missing value. */
+bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options);
+void blu_cli_help(FILE *file, const BluCommand *command);
+
+/* --- train.c ------------------------------------------------------------------------------------------------------ */
+
+/* The signal that asked the run to stop, or 0; set by main's handler. */
+extern volatile sig_atomic_t blu_train_signal;
+
+/* Trains as the options say, from `run` values that the options have set. True at the end of the run, or when
+ * blu_train_signal made it stop with a checkpoint. */
+bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+/* Evaluates a checkpoint on the test split and prints the metrics. */
+bool blu_train_eval(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+
+/* --- commands.c --------------------------------------------------------------------------------------------------- */
+
+/* Exit codes of a trainer, besides 128 + the number of a signal. */
+enum { BLU_EXIT_OK = 0, BLU_EXIT_FAILED = 1, BLU_EXIT_USAGE = 2 };
+
+/* What main does: checks that the program can run here, then runs the command named by the arguments. */
+int blu_commands_main(const BluProgram *program, int arguments, char **argument);
+
+#endif
