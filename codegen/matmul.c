@@ -76,38 +76,54 @@ static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be bot
 
 /* ---- packing: panel[kk][c] = b[kk][column + c] ---- */
 
-/* Rows become columns: perfect shuffles, log2(lanes) times. */
+enum { BLOCK = 8 };
+
+/* Eight rows of eight become columns, in three steps that are one instruction per row on 256-bit registers: pairs of elements,
+ * pairs of pairs, halves. */
 static void transpose_block(Kernel *k, LLVMValueRef *r) {
-  LLVMValueRef next[BLU_LANES];
+  static const int step[3][2][BLOCK] = {{{0, 8, 1, 9, 4, 12, 5, 13}, {2, 10, 3, 11, 6, 14, 7, 15}},
+                                        {{0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}},
+                                        {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}};
   LLVMTypeRef i32 = LLVMInt32TypeInContext(k->e.ctx);
-  for (int step = BLU_LANES; step > 1; step /= 2) {
-    for (int i = 0; i < BLU_LANES; i++) {
-      LLVMValueRef lane[BLU_LANES];
-      for (int j = 0; j < BLU_LANES; j++) /* lower or upper half of row i/2 and row i/2 + 8, interleaved */
-        lane[j] = LLVMConstInt(i32, (unsigned)((i % 2) * BLU_LANES / 2 + j / 2 + (j % 2) * BLU_LANES), 0);
-      next[i] = LLVMBuildShuffleVector(k->e.b, r[i / 2], r[i / 2 + BLU_LANES / 2], LLVMConstVector(lane, BLU_LANES), "");
+  for (int s = 0, apart = 1; s < 3; s++, apart *= 2) {
+    LLVMValueRef next[BLOCK], mask[2];
+    for (int half = 0; half < 2; half++) {
+      LLVMValueRef lane[BLOCK];
+      for (int j = 0; j < BLOCK; j++) lane[j] = LLVMConstInt(i32, (unsigned)step[s][half][j], 0);
+      mask[half] = LLVMConstVector(lane, BLOCK);
+    }
+    for (int i = 0; i < BLOCK; i++) { /* rows i and i + apart give the new rows i and i + apart */
+      int low = i & ~apart;
+      next[i] = LLVMBuildShuffleVector(k->e.b, r[low], r[low + apart], mask[(i & apart) != 0], "");
     }
     memcpy(r, next, sizeof next);
   }
+  for (int i = 1; i < BLOCK; i += 4) { /* the steps leave columns 1 and 2, 5 and 6 exchanged */
+    LLVMValueRef column = r[i];
+    r[i] = r[i + 1];
+    r[i + 1] = column;
+  }
 }
 
-/* b as [n][k]: blocks of 16 x 16, then the rest of k one by one. Columns that don't exist repeat the last one. */
+/* b as [n][k]: blocks of 8 x 8, then the rest of k one by one. Columns that don't exist repeat the last one. */
 static void pack_transposed(Kernel *k, const Product *p, LLVMValueRef b, LLVMValueRef panel, int valid) {
   Emit *e = &k->e;
-  int64_t whole = p->k / BLU_LANES * BLU_LANES;
+  int64_t whole = p->k / BLOCK * BLOCK;
   Loop l;
-  blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, whole), BLU_LANES, 0, NULL);
-  for (int g = 0; g < p->nv; g++) {
-    LLVMValueRef r[BLU_LANES];
-    for (int c = 0; c < BLU_LANES; c++) {
-      int column = g * BLU_LANES + c < valid ? g * BLU_LANES + c : valid - 1;
-      r[c] = blu_emit_load(e, p->elem, b, add(k, l.i, i64(k, column * p->k)), BLU_LANES);
+  e->lanes = BLOCK;
+  blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, whole), BLOCK, 0, NULL);
+  for (int g = 0; g < p->nr; g += BLOCK) {
+    LLVMValueRef r[BLOCK];
+    for (int c = 0; c < BLOCK; c++) {
+      int column = g + c < valid ? g + c : valid - 1;
+      r[c] = blu_emit_load(e, p->elem, b, add(k, l.i, i64(k, column * p->k)), BLOCK);
     }
     transpose_block(k, r);
-    for (int c = 0; c < BLU_LANES; c++)
-      blu_emit_store(e, p->elem, r[c], panel, add(k, mul(k, l.i, p->nr), i64(k, (int64_t)c * p->nr + g * BLU_LANES)), BLU_LANES);
+    for (int c = 0; c < BLOCK; c++)
+      blu_emit_store(e, p->elem, r[c], panel, add(k, mul(k, l.i, p->nr), i64(k, (int64_t)c * p->nr + g)), BLOCK);
   }
   blu_loop_end(e, &l, NULL);
+  e->lanes = BLU_LANES;
   if (whole == p->k) return;
   e->lanes = 1;
   blu_loop_begin(e, &l, k->fn, i64(k, whole), i64(k, p->k), 1, 0, NULL);

@@ -3,9 +3,10 @@
 
 const char *blu_operator_text(BluOperator op) {
   static const char *const text[] = {
-    [BLU_OP_NEG] = "-", [BLU_OP_NOT] = "not", [BLU_OP_ADD] = "+", [BLU_OP_SUB] = "-", [BLU_OP_MUL] = "*", [BLU_OP_DIV] = "/",
-    [BLU_OP_MOD] = "%", [BLU_OP_POW] = "^", [BLU_OP_MATMUL] = "@", [BLU_OP_EQ] = "==", [BLU_OP_NE] = "!=", [BLU_OP_LT] = "<",
-    [BLU_OP_LE] = "<=", [BLU_OP_GT] = ">", [BLU_OP_GE] = ">=", [BLU_OP_AND] = "and", [BLU_OP_OR] = "or",
+      [BLU_OP_NEG] = "-",   [BLU_OP_NOT] = "not", [BLU_OP_ADD] = "+", [BLU_OP_SUB] = "-",    [BLU_OP_MUL] = "*",
+      [BLU_OP_DIV] = "/",   [BLU_OP_MOD] = "%",   [BLU_OP_POW] = "^", [BLU_OP_MATMUL] = "@", [BLU_OP_EQ] = "==",
+      [BLU_OP_NE] = "!=",   [BLU_OP_LT] = "<",    [BLU_OP_LE] = "<=", [BLU_OP_GT] = ">",     [BLU_OP_GE] = ">=",
+      [BLU_OP_AND] = "and", [BLU_OP_OR] = "or",
   };
   return text[op];
 }

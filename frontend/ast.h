@@ -1,7 +1,7 @@
 /* ast.h - the syntax tree: what the parser builds, and checking and elaboration read.
  *
- * Every node knows its span. Nodes live in an arena; the parser's lists are linked through `next`, a node is in one list.
- * `depth` is the height of the tree below a node, so that the parser can refuse what recursion could not walk. */
+ * Every node knows its span. Nodes live in an arena; the parser's lists are linked through `next`, a node is in one
+ * list. `depth` is the height of the tree below a node, so that the parser can refuse what recursion could not walk. */
 #ifndef BLU_FRONTEND_AST_H
 #define BLU_FRONTEND_AST_H
 #include <stdint.h>
@@ -108,7 +108,14 @@ struct BluStmt {
 
 typedef struct BluFn { BluName name; /* text NULL: unnamed */ BluSignature sig; BluBlock *body; BluSpan span; } BluFn;
 
-typedef enum { BLU_MEMBER_ERROR, BLU_MEMBER_LET, BLU_MEMBER_PARAM, BLU_MEMBER_STATE, BLU_MEMBER_CACHE, BLU_MEMBER_FN } BluMemberKind;
+typedef enum {
+  BLU_MEMBER_ERROR,
+  BLU_MEMBER_LET,
+  BLU_MEMBER_PARAM,
+  BLU_MEMBER_STATE,
+  BLU_MEMBER_CACHE,
+  BLU_MEMBER_FN
+} BluMemberKind;
 
 typedef struct BluMember {
   BluMemberKind kind;
@@ -121,8 +128,16 @@ typedef struct BluMember {
 } BluMember;
 
 typedef enum {
-  BLU_DECL_ERROR, BLU_DECL_IMPORT, BLU_DECL_CONST, BLU_DECL_RUN, BLU_DECL_LET, BLU_DECL_FN, BLU_DECL_MODULE, BLU_DECL_OPTIMIZER,
-  BLU_DECL_TRAIN, BLU_DECL_ENTRY
+  BLU_DECL_ERROR,
+  BLU_DECL_IMPORT,
+  BLU_DECL_CONST,
+  BLU_DECL_RUN,
+  BLU_DECL_LET,
+  BLU_DECL_FN,
+  BLU_DECL_MODULE,
+  BLU_DECL_OPTIMIZER,
+  BLU_DECL_TRAIN,
+  BLU_DECL_ENTRY
 } BluDeclKind;
 
 typedef struct BluDecl {

@@ -1,6 +1,7 @@
-/* ast_print.c - see ast_print.h. A line is `(kind detail @line:col-line:col`, children follow, `)` closes the last one. */
+/* ast_print.c - a line is `(kind detail @line:col-line:col`, children follow, `)` closes the last one. */
 #include "ast_print.h"
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef struct { FILE *out; int depth; } Printer;
 
@@ -28,6 +29,16 @@ static void print_quoted(FILE *out, const char *s) {
     else fputc(*s, out);
   }
   fputc('"', out);
+}
+
+/* The shortest decimal that reads back as the same number. */
+static void print_real(FILE *out, double x) {
+  char buf[40];
+  for (int digits = 15; digits <= 17; digits++) {
+    snprintf(buf, sizeof buf, "%.*g", digits, x);
+    if (strtod(buf, NULL) == x) break;
+  }
+  fprintf(out, " %s", buf);
 }
 
 static void print_leaf(Printer *p, const char *kind, const char *detail, BluSpan at) {
@@ -95,7 +106,7 @@ static void print_expr(Printer *p, const BluExpr *e) {
       break;
     case BLU_EXPR_REAL:
       open(p, "real", NULL, e->span);
-      fprintf(out, " %.17g", e->u.real);
+      print_real(out, e->u.real);
       break;
     case BLU_EXPR_STRING:
       open(p, "string", NULL, e->span);

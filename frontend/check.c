@@ -1,5 +1,5 @@
-/* check.c - names, before anything is evaluated: every use in the file has a definition in sight, nothing is defined twice in
- * one scope, and only variables are assigned. Functions that nothing calls are checked here like all others. */
+/* check.c - names, before anything is evaluated: every use has a definition in sight, nothing is defined twice in one
+ * scope, and only variables are assigned. Functions that nothing calls are checked here like all others. */
 #include <string.h>
 #include "elab_internal.h"
 
@@ -38,7 +38,8 @@ static void define(Check *c, const BluName *name, NameKind kind) {
   if (!strcmp(name->text, "_")) return;
   const Known *old = blu_names_find(&c->names->table, name->text);
   if (old) {
-    BluDiag *d = blu_diags_add(c->diags, BLU_E_DEFINED_TWICE, name->span, "`%s` is already defined in this scope", name->text);
+    BluDiag *d =
+        blu_diags_add(c->diags, BLU_E_DEFINED_TWICE, name->span, "`%s` is already defined in this scope", name->text);
     blu_diag_note(d, old->span, "the first definition");
     return;
   }
@@ -67,7 +68,8 @@ static void unknown(Check *c, const char *name, BluSpan at) {
 
 static void check_name(Check *c, const char *name, BluSpan at) {
   if (find(c, name) || blu_names_find(&c->builtins->names, name)) return;
-  if (blu_builtin_planned(name)) blu_diags_add(c->diags, BLU_E_UNSUPPORTED, at, "`%s` is not supported by this version", name);
+  if (blu_builtin_planned(name))
+    blu_diags_add(c->diags, BLU_E_UNSUPPORTED, at, "`%s` is not supported by this version", name);
   else unknown(c, name, at);
 }
 
@@ -132,13 +134,16 @@ static void check_target(Check *c, const BluStmt *s) {
     unknown(c, name->text, name->span);
     return;
   }
-  BluDiag *d = s->kind == BLU_STMT_SET
-    ? blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span, "`%s` is no variable, so it keeps its value", name->text)
-    : blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span, "`:=` changes a state of an optimizer or its parameter, and `%s` is neither",
-                    name->text);
+  BluDiag *d =
+      s->kind == BLU_STMT_SET
+          ? blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span, "`%s` is no variable, so it keeps its value",
+                          name->text)
+          : blu_diags_add(c->diags, BLU_E_NOT_VARIABLE, name->span,
+                          "`:=` changes a state of an optimizer or its parameter, and `%s` is neither", name->text);
   if (!k) return;
   blu_diag_note(d, k->span, "defined here");
-  if (s->kind == BLU_STMT_SET && k->kind == NAME_VALUE) blu_diag_help(d, "a name that takes new values is declared with `var`");
+  if (s->kind == BLU_STMT_SET && k->kind == NAME_VALUE)
+    blu_diag_help(d, "a name that takes new values is declared with `var`");
   if (s->kind == BLU_STMT_SET && k->kind == NAME_STATE) blu_diag_help(d, "a state takes its next value by `:=`");
 }
 
@@ -206,7 +211,8 @@ static void check_results(Check *c, const BluSignature *sig) {
         check_expr(c, d->expr);
         continue;
       }
-      BluDiag *e = blu_diags_add(c->diags, BLU_E_RESULT_NAME, d->span, "no parameter gives the dimension `%s` a value", d->expr->u.name);
+      BluDiag *e = blu_diags_add(c->diags, BLU_E_RESULT_NAME, d->span, "no parameter gives the dimension `%s` a value",
+                                 d->expr->u.name);
       BluNearest near = {.wanted = d->expr->u.name};
       for (const Names *s = c->names; s; s = s->outer) blu_nearest_try_all(&near, &s->table);
       if (near.best) blu_diag_help(e, "did you mean `%s`?", near.best);
@@ -234,7 +240,8 @@ static void check_members(Check *c, const BluDecl *decl) {
     if (m->kind == BLU_MEMBER_FN) continue;
     if (m->type) check_param_dims(c, m->type, false);
     if (m->value) check_expr(c, m->value);
-    define_pattern(c, &m->pattern, m->kind == BLU_MEMBER_STATE || m->kind == BLU_MEMBER_CACHE ? NAME_STATE : NAME_VALUE);
+    define_pattern(c, &m->pattern,
+                   m->kind == BLU_MEMBER_STATE || m->kind == BLU_MEMBER_CACHE ? NAME_STATE : NAME_VALUE);
   }
   for (const BluMember *m = decl->members; m; m = m->next) {
     if (m->kind != BLU_MEMBER_FN) continue;
@@ -271,7 +278,8 @@ static void declare(Check *c, const BluDecl *d) {
     define_pattern(c, &d->pattern, NAME_VALUE);
   } else if (d->kind == BLU_DECL_IMPORT && d->path) {
     const char *slash = strrchr(d->name.text, '/'), *name = slash ? slash + 1 : d->name.text, *dot = strrchr(name, '.');
-    BluName stem = {blu_arena_copy(c->arena, name, dot && dot != name ? (size_t)(dot - name) : strlen(name)), d->name.span, NULL};
+    BluName stem = {blu_arena_copy(c->arena, name, dot && dot != name ? (size_t)(dot - name) : strlen(name)),
+                    d->name.span, NULL};
     define(c, &stem, NAME_VALUE);
   } else if (d->kind != BLU_DECL_TRAIN && d->kind != BLU_DECL_ERROR) {
     define(c, &d->name, NAME_VALUE); /* entries too: their names are those of the program's functions */

@@ -132,8 +132,8 @@ static bool same(const BluDiag *a, const BluDiag *b) {
 
 static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
-/* The line at the span's start, and under it a caret at the start and tildes to the end. The second line repeats the tabs of the
- * first, so that the two stay aligned whatever the width of a tab. */
+/* The line at the span's start, and under it a caret at the start and tildes to the end. The second line repeats the
+ * tabs of the first, so that the two stay aligned whatever the width of a tab. */
 static void print_line(FILE *out, BluSpan at) {
   if (!at.src || at.line < 1 || at.line > at.src->lines) return;
   size_t n;

@@ -1,7 +1,7 @@
 /* diag.h - what is wrong with the user's program: collected, then printed in the order of the source.
  *
- * A diagnostic has a code (diag_codes.def), a span, a message, and may have notes at other places, a trail (the calls that led
- * there) and one line of help. Two that say the same at the same place count once. Nothing here exits. */
+ * A diagnostic has a code (diag_codes.def), a span, a message, and may have notes at other places, a trail (the calls
+ * that led there) and one line of help. Two that say the same at the same place count once. Nothing here exits. */
 #ifndef BLU_FRONTEND_DIAG_H
 #define BLU_FRONTEND_DIAG_H
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* elab.c - elaboration of a program: files and imports, top-level names, -D, and the functions of the module in order. */
+/* elab.c - elaboration of a program: files and imports, top-level names, -D, and the module's functions in order. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static BluVal override(BluElab *E, const BluDecl *d, BluVal v) {
   BluVal o = parse_override(E, text);
   if (o.kind == v.kind) return o;
   if (v.kind == VAL_REAL && o.kind == VAL_INT) return blu_val_real((double)o.u.i);
-  blu_elab_error(E, BLU_E_OVERRIDE, d->name.span, "-D %s=%s: %s can't replace %s", d->name.text, text, blu_val_describe(E, &o),
-                 blu_val_describe(E, &v));
+  blu_elab_error(E, BLU_E_OVERRIDE, d->name.span, "-D %s=%s: %s can't replace %s", d->name.text, text,
+                 blu_val_describe(E, &o), blu_val_describe(E, &v));
   return v;
 }
 
@@ -52,8 +52,10 @@ static void check_overrides(BluElab *E, const BluFile *f) {
       blu_nearest_try(&near, d->name.text);
     }
     if (found && eq) continue;
-    BluDiag *d = found ? blu_elab_error(E, BLU_E_OVERRIDE, blu_span_file(f->source), "-D %s has no value: write -D %s=...", def, name)
-                       : blu_elab_error(E, BLU_E_OVERRIDE, blu_span_file(f->source), "-D %s: there is no `const %s`", def, name);
+    BluDiag *d =
+        found ? blu_elab_error(E, BLU_E_OVERRIDE, blu_span_file(f->source), "-D %s has no value: write -D %s=...", def,
+                               name)
+              : blu_elab_error(E, BLU_E_OVERRIDE, blu_span_file(f->source), "-D %s: there is no `const %s`", def, name);
     if (!found && near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
   }
 }
@@ -107,9 +109,11 @@ static BluSource *open_import(BluElab *E, const BluDecl *d, const char *path) {
 }
 
 static BluScope *import(BluElab *E, const BluDecl *d, const BluSource *from) {
-  const char *path = d->path ? beside(E, from->path, d->name.text) : blu_arena_print(E->arena, "std/%s.blu", d->name.text);
+  const char *path =
+      d->path ? beside(E, from->path, d->name.text) : blu_arena_print(E->arena, "std/%s.blu", d->name.text);
   Imported *known = blu_names_find(&E->files, path);
-  if (known && !known->scope) blu_elab_error(E, BLU_E_IMPORT, d->name.span, "%s imports itself, perhaps through other files", path);
+  if (known && !known->scope)
+    blu_elab_error(E, BLU_E_IMPORT, d->name.span, "%s imports itself, perhaps through other files", path);
   if (known) return known->scope;
   BluSource *source = open_import(E, d, path);
   if (!source) return NULL;
@@ -157,8 +161,8 @@ static BluVal run_value(BluElab *E, BluScope *file, const BluDecl *d) {
   BluVal v = blu_elab_expr(E, file, d->value);
   double x = 0;
   if (v.kind != VAL_UNKNOWN && !blu_val_number(&v, &x)) {
-    blu_elab_error(E, BLU_E_KIND, d->value->span, "the default of a `run` value is a number known when compiled, not %s",
-                   blu_val_describe(E, &v));
+    blu_elab_error(E, BLU_E_KIND, d->value->span,
+                   "the default of a `run` value is a number known when compiled, not %s", blu_val_describe(E, &v));
     return blu_val_unknown;
   }
   BluSlot *s = blu_arena_alloc(E->arena, sizeof *s);
@@ -168,7 +172,8 @@ static BluVal run_value(BluElab *E, BluScope *file, const BluDecl *d) {
 }
 
 static void misplaced(BluElab *E, const BluDecl *d) {
-  blu_elab_error(E, BLU_E_PLACE, d->name.span, "`%s` belongs to the main file, and this one is imported", blu_decl_word(d->kind));
+  blu_elab_error(E, BLU_E_PLACE, d->name.span, "`%s` belongs to the main file, and this one is imported",
+                 blu_decl_word(d->kind));
 }
 
 static void run_decls(BluElab *E, BluScope *file, const BluFile *f, bool main) {
@@ -185,7 +190,8 @@ static void run_decls(BluElab *E, BluScope *file, const BluFile *f, bool main) {
       case BLU_DECL_CONST:
         v = blu_elab_expr(E, file, d->value);
         if (v.kind > VAL_LIST && v.kind != VAL_TUPLE) {
-          blu_elab_error(E, BLU_E_KIND, d->value->span, "a `const` is a number, condition, string or list known when compiled, not %s",
+          blu_elab_error(E, BLU_E_KIND, d->value->span,
+                         "a `const` is a number, condition, string or list known when compiled, not %s",
                          blu_val_describe(E, &v));
           v = blu_val_unknown;
         }
@@ -211,8 +217,10 @@ static void run_decls(BluElab *E, BluScope *file, const BluFile *f, bool main) {
 static void warn_function(BluElab *E, const BluFn *fn, const char *of) {
   if (blu_elab_was_called(E, fn)) return;
   const char *name = fn->name.text ? fn->name.text : "fn";
-  blu_diags_add(E->diags, BLU_W_NEVER_CALLED, fn->name.span, of ? "nothing calls `%s` of `%s`, so only its names were checked"
-                                                               : "nothing calls `%s`, so only its names were checked", name, of);
+  blu_diags_add(E->diags, BLU_W_NEVER_CALLED, fn->name.span,
+                of ? "nothing calls `%s` of `%s`, so only its names were checked"
+                   : "nothing calls `%s`, so only its names were checked",
+                name, of);
 }
 
 static void warn_uncalled(BluElab *E, const BluFile *f) {
@@ -220,8 +228,8 @@ static void warn_uncalled(BluElab *E, const BluFile *f) {
     if (d->kind == BLU_DECL_FN) warn_function(E, d->fn, NULL);
     if (d->kind != BLU_DECL_MODULE && d->kind != BLU_DECL_OPTIMIZER) continue;
     if (!blu_elab_was_called(E, d)) {
-      blu_diags_add(E->diags, BLU_W_NEVER_CALLED, d->name.span, "nothing uses the %s `%s`, so only its names were checked",
-                    blu_decl_word(d->kind), d->name.text);
+      blu_diags_add(E->diags, BLU_W_NEVER_CALLED, d->name.span,
+                    "nothing uses the %s `%s`, so only its names were checked", blu_decl_word(d->kind), d->name.text);
       continue;
     }
     for (const BluMember *m = d->members; m; m = m->next)
@@ -249,7 +257,8 @@ static const char *data_args(BluElab *E, BluScope *file, const BluDecl *d) {
     } else if (v.kind == VAL_INT) {
       text = blu_arena_print(E->arena, "%s%s=%lld\n", text, a->name.text, (long long)v.u.i);
     } else {
-      blu_elab_error(E, BLU_E_KIND, a->value->span, "arguments of a data source are integers and strings of one line, not %s",
+      blu_elab_error(E, BLU_E_KIND, a->value->span,
+                     "arguments of a data source are integers and strings of one line, not %s",
                      blu_val_describe(E, &v));
     }
   }
@@ -318,7 +327,8 @@ static void elaborate(BluElab *E, const BluFile *f) {
   const char *slash = strrchr(E->options->path, '/');
   set_string(E, "blu.model", stem(E, E->options->path));
   set_string(E, "blu.source_name", slash ? slash + 1 : E->options->path);
-  blu_names_add(E->arena, &E->files, f->source->path, blu_arena_alloc(E->arena, sizeof(Imported))); /* can't be imported */
+  blu_names_add(E->arena, &E->files, f->source->path,
+                blu_arena_alloc(E->arena, sizeof(Imported))); /* can't be imported */
   blu_check_names(E->arena, E->diags, f, E->builtins);
   check_overrides(E, f);
   BluScope *file = blu_scope_make(E, E->builtins);

@@ -22,8 +22,10 @@ static bool positional(BluElab *E, const BluBuiltin *self, const BluOperand *arg
 static bool add_dim(BluElab *E, BluType *t, const BluVal *v, const BluExpr *expr, BluSpan at) {
   if (v->kind == VAL_UNKNOWN) return false;
   if (v->kind != VAL_INT || v->u.i < 1 || t->rank == BLU_MAX_RANK) {
-    blu_elab_error(E, BLU_E_DIMENSION, at, t->rank == BLU_MAX_RANK ? "a tensor has at most 8 dimensions"
-                                                                  : "a dimension is a positive integer, not %s", blu_val_describe(E, v));
+    blu_elab_error(E, BLU_E_DIMENSION, at,
+                   t->rank == BLU_MAX_RANK ? "a tensor has at most 8 dimensions"
+                                           : "a dimension is a positive integer, not %s",
+                   blu_val_describe(E, v));
     return false;
   }
   t->dim[t->rank] = v->u.i;
@@ -74,7 +76,8 @@ static BluVal call_normal(BluElab *E, const BluBuiltin *self, BluOperand *args, 
 }
 
 BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at) {
-  if (init->kind != INIT_FILL) return blu_elab_unsupported(E, at, "a random tensor outside of a parameter's initial value");
+  if (init->kind != INIT_FILL)
+    return blu_elab_unsupported(E, at, "a random tensor outside of a parameter's initial value");
   BluType t = {.elem = BLU_F32};
   if (!dims_of(E, init->a != 0 ? "ones" : "zeros", args, n, &t)) return blu_val_unknown;
   BluOperand fill = {.val = blu_val_real(init->a), .span = at};
@@ -101,7 +104,8 @@ static BluVal call_transpose(BluElab *E, const BluBuiltin *self, BluOperand *arg
   BluType t;
   if (n != 1 || args[0].name.text || !blu_val_type(&args[0].val, &t)) return blu_elab_call_op(E, op, args, n, at);
   if (t.rank < 2) {
-    blu_elab_error(E, BLU_E_OP, args[0].span, "`transpose` swaps the last two dimensions, and %s has not so many", blu_type_text(E, &t));
+    blu_elab_error(E, BLU_E_OP, args[0].span, "`transpose` swaps the last two dimensions, and %s has not so many",
+                   blu_type_text(E, &t));
     return blu_val_unknown;
   }
   int64_t perm[BLU_MAX_RANK];
@@ -128,7 +132,8 @@ static BluVal call_rank(BluElab *E, const BluBuiltin *self, BluOperand *args, in
   BluType t = {0};
   double x;
   if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
-  if (blu_val_type(&args[0].val, &t) || blu_val_number(&args[0].val, &x) || args[0].val.kind == VAL_HOST) return blu_val_int(t.rank);
+  if (blu_val_type(&args[0].val, &t) || blu_val_number(&args[0].val, &x) || args[0].val.kind == VAL_HOST)
+    return blu_val_int(t.rank);
   blu_elab_error(E, BLU_E_KIND, args[0].span, "`rank` needs a tensor, not %s", blu_val_describe(E, &args[0].val));
   return blu_val_unknown;
 }
@@ -156,24 +161,29 @@ static BluVal call_div(BluElab *E, const BluBuiltin *self, BluOperand *args, int
   if (!positional(E, self, args, n, 2, at)) return blu_val_unknown;
   for (int i = 0; i < 2; i++) {
     if (args[i].val.kind == VAL_INT) continue;
-    blu_elab_error(E, BLU_E_KIND, args[i].span, "`div` needs integers known when compiled, not %s", blu_val_describe(E, &args[i].val));
+    blu_elab_error(E, BLU_E_KIND, args[i].span, "`div` needs integers known when compiled, not %s",
+                   blu_val_describe(E, &args[i].val));
     return blu_val_unknown;
   }
   int64_t a = args[0].val.u.i, b = args[1].val.u.i;
   if (b == 0 || (a == INT64_MIN && b == -1)) {
-    blu_elab_error(E, BLU_E_ARITHMETIC, at, b ? "the result does not fit in 64 bits" : "division of the integer %lld by zero", (long long)a);
+    blu_elab_error(E, BLU_E_ARITHMETIC, at,
+                   b ? "the result does not fit in 64 bits" : "division of the integer %lld by zero", (long long)a);
     return blu_val_unknown;
   }
   return blu_val_int(a / b - (a % b != 0 && (a < 0) != (b < 0)));
 }
 
 static const BluBuiltin builtins[] = {
-  {"uniform", call_uniform}, {"normal", call_normal}, {"reshape", shaped}, {"broadcast", shaped}, {"transpose", call_transpose},
-  {"iota", call_iota}, {"rank", call_rank}, {"shape", call_shape}, {"len", call_len}, {"div", call_div},
+    {"uniform", call_uniform}, {"normal", call_normal},       {"reshape", shaped},
+    {"broadcast", shaped},     {"transpose", call_transpose}, {"iota", call_iota},
+    {"rank", call_rank},       {"shape", call_shape},         {"len", call_len},
+    {"div", call_div},
 };
 
 static const char *const planned[] = {
-  "scan", "einsum", "rearrange", "split", "concat", "dropout", "gelu", "gelu_tanh", "silu", "erf", "logsumexp", "norm", "std",
+    "scan",      "einsum", "rearrange", "split",     "concat", "dropout", "gelu",
+    "gelu_tanh", "silu",   "erf",       "logsumexp", "norm",   "std",
 };
 
 bool blu_builtin_planned(const char *name) {
@@ -182,14 +192,17 @@ bool blu_builtin_planned(const char *name) {
   return false;
 }
 
-static void define(BluElab *E, BluScope *s, const char *name, BluVal v) { blu_scope_define(E, s, name, v, (BluSpan){0}); }
+static void define(BluElab *E, BluScope *s, const char *name, BluVal v) {
+  blu_scope_define(E, s, name, v, (BluSpan){0});
+}
 
 void blu_builtin_define(BluElab *E, BluScope *s) {
   for (int i = 0; i < blu_nops; i++)
     if (blu_ops[i].builtin) define(E, s, blu_ops[i].name, (BluVal){.kind = VAL_OP, .u.op = &blu_ops[i]});
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
     define(E, s, builtins[i].name, (BluVal){.kind = VAL_BUILTIN, .u.builtin = &builtins[i]});
-  for (int i = 0; i < BLU_ELEMS; i++) define(E, s, blu_elem_name((BluElem)i), (BluVal){.kind = VAL_CAST, .u.elem = (BluElem)i});
+  for (int i = 0; i < BLU_ELEMS; i++)
+    define(E, s, blu_elem_name((BluElem)i), (BluVal){.kind = VAL_CAST, .u.elem = (BluElem)i});
   define(E, s, "float", (BluVal){.kind = VAL_CAST, .u.elem = BLU_F32});
   define(E, s, "true", blu_val_bool(true));
   define(E, s, "false", blu_val_bool(false));

@@ -1,4 +1,5 @@
-/* elab_call.c - calls: arguments to parameters, bodies of functions, instances of modules, optimizers with arguments, casts. */
+/* elab_call.c - calls: arguments to parameters, bodies of functions, instances of modules, optimizers with arguments,
+ * casts. */
 #include <string.h>
 #include "elab_internal.h"
 
@@ -32,8 +33,8 @@ static bool unknown_argument(BluElab *E, const BluParam *params, const BluOperan
 }
 
 /* Binds the arguments in s: by place, by name, then defaults, which see the parameters before them. */
-static bool bind_args(BluElab *E, BluScope *s, const BluParam *params, BluRest *rest, BluOperand *args, int n, const char *label,
-                      BluSpan decl, BluSpan at) {
+static bool bind_args(BluElab *E, BluScope *s, const BluParam *params, BluRest *rest, BluOperand *args, int n,
+                      const char *label, BluSpan decl, BluSpan at) {
   const BluOperand *given[MAX_ARGS] = {0};
   const BluParam *next = params;
   int count = 0;
@@ -50,7 +51,8 @@ static bool bind_args(BluElab *E, BluScope *s, const BluParam *params, BluRest *
       continue;
     }
     if (!p) {
-      BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "%s takes %d argument%s", label, count, count == 1 ? "" : "s");
+      BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "%s takes %d argument%s", label, count,
+                                  count == 1 ? "" : "s");
       blu_diag_note(d, decl, "declared here");
       return false;
     }
@@ -63,7 +65,8 @@ static bool bind_args(BluElab *E, BluScope *s, const BluParam *params, BluRest *
       place++;
     }
     if (given[k]) {
-      blu_elab_error(E, BLU_E_ARGUMENTS, args[i].name.text ? args[i].name.span : args[i].span, "`%s` is given twice", p->name.text);
+      blu_elab_error(E, BLU_E_ARGUMENTS, args[i].name.text ? args[i].name.span : args[i].span, "`%s` is given twice",
+                     p->name.text);
       good = false;
     }
     given[k] = &args[i];
@@ -124,7 +127,8 @@ BluVal blu_elab_call_fn(BluElab *E, const BluClosure *c, BluOperand *args, int n
   BluVal v = blu_elab_block(E, s, fn->body);
   BluSpan result = fn->body->result ? fn->body->result->span : fn->body->span;
   if (v.kind == VAL_NONE && fn->sig.nresults) {
-    BluSpan end = {result.src, fn->body->span.end_line, fn->body->span.end_col - 1, fn->body->span.end_line, fn->body->span.end_col};
+    BluSpan end = {result.src, fn->body->span.end_line, fn->body->span.end_col - 1, fn->body->span.end_line,
+                   fn->body->span.end_col};
     BluDiag *d = blu_elab_error(E, BLU_E_NO_VALUE, end, "the body ends without a value");
     blu_diag_help(d, "the last expression of a block, without `;`, is its value");
     v = blu_val_unknown;
@@ -148,7 +152,8 @@ static void add_param(BluElab *E, BluInstance *it, const BluMember *m, const Blu
                    blu_elem_name(p->type.elem));
     v = blu_val_unknown;
   } else if (E->build) {
-    blu_elab_error(E, BLU_E_NO_FUNCTION, E->frames->call, "an instance with parameters can't be made inside of a function");
+    blu_elab_error(E, BLU_E_NO_FUNCTION, E->frames->call,
+                   "an instance with parameters can't be made inside of a function");
     v = blu_val_unknown;
   } else {
     it->params = blu_arena_grow(E->arena, it->params, it->nparams, sizeof *it->params);
@@ -211,7 +216,8 @@ static BluVal make_update(BluElab *E, const BluDeclRef *ref, BluOperand *args, i
   BluRest rest = {0};
   const char *label = blu_arena_print(E->arena, "`%s`", ref->decl->name.text);
   blu_elab_mark_called(E, ref->decl);
-  if (!bind_args(E, u->scope, ref->decl->params, &rest, args, n, label, ref->decl->name.span, at)) return blu_val_unknown;
+  if (!bind_args(E, u->scope, ref->decl->params, &rest, args, n, label, ref->decl->name.span, at))
+    return blu_val_unknown;
   return (BluVal){.kind = VAL_UPDATE, .u.update = u};
 }
 
@@ -235,12 +241,14 @@ static BluVal cast(BluElab *E, BluElem to, const BluOperand *args, int n, BluSpa
     if (v->kind == VAL_INT) return *v;
     if (v->kind == VAL_REAL && v->u.real > -9.2e18 && v->u.real < 9.2e18) return blu_val_int((int64_t)v->u.real);
   }
-  if (v->kind == VAL_BOOL) return to == BLU_BOOL ? *v : blu_elem_is_float(to) ? blu_val_real(v->u.b) : blu_val_int(v->u.b);
+  if (v->kind == VAL_BOOL)
+    return to == BLU_BOOL ? *v : blu_elem_is_float(to) ? blu_val_real(v->u.b) : blu_val_int(v->u.b);
   BluAttrs as = blu_attr_set_type((BluAttrs){0}, "to", to);
   const BluOp *op = blu_op_find("cast");
   BluType t;
   if (v->kind != VAL_UNKNOWN && !blu_val_type(v, &t)) {
-    blu_elab_error(E, BLU_E_KIND, args[0].span, "`%s(x)` converts tensors and numbers, not %s", blu_elem_name(to), blu_val_describe(E, v));
+    blu_elab_error(E, BLU_E_KIND, args[0].span, "`%s(x)` converts tensors and numbers, not %s", blu_elem_name(to),
+                   blu_val_describe(E, v));
     return blu_val_unknown;
   }
   return blu_elab_apply(E, op, args, 1, &as, at);
@@ -259,8 +267,8 @@ BluVal blu_elab_call(BluElab *E, BluVal callee, BluOperand *args, int n, BluSpan
     case VAL_INSTANCE: {
       const BluInstance *it = callee.u.instance;
       if (!it->call) {
-        BluDiag *d = blu_elab_error(E, BLU_E_NOT_CALLABLE, callee_at, "`%s` has no unnamed `fn`, so its instances can't be called",
-                                    it->decl->name.text);
+        BluDiag *d = blu_elab_error(E, BLU_E_NOT_CALLABLE, callee_at,
+                                    "`%s` has no unnamed `fn`, so its instances can't be called", it->decl->name.text);
         blu_diag_note(d, it->decl->name.span, "declared here");
         return blu_val_unknown;
       }

@@ -2,8 +2,8 @@
 #include <string.h>
 #include "elab_internal.h"
 
-/* Nesting of evaluation, through calls: keeps the C stack below a few megabytes. Work in all: minutes, not forever. */
-enum { MAX_DEPTH = 1000, MAX_STEPS = 20000000 };
+/* Nesting of evaluation, through calls, keeps the C stack below a few megabytes; expressions in all, to a second. */
+enum { MAX_DEPTH = 1000, MAX_STEPS = 3000000 };
 
 static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {
   const char *name = e->u.name;
@@ -17,7 +17,8 @@ static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {
     blu_diag_note(d, b->span, "defined here");
     return blu_val_unknown;
   }
-  if (b->val.kind == VAL_BOOL && !strcmp(name, "training") && s != E->builtins && blu_scope_find_here(E->builtins, name) == b)
+  if (b->val.kind == VAL_BOOL && !strcmp(name, "training") && s != E->builtins &&
+      blu_scope_find_here(E->builtins, name) == b)
     return blu_val_bool(E->build && E->build->training);
   return b->val;
 }
@@ -34,10 +35,11 @@ static BluOperand eval_operand(BluElab *E, BluScope *s, const BluExpr *e) {
 
 static BluVal eval_operator(BluElab *E, BluScope *s, const BluExpr *e) {
   static const char *const op_name[] = {
-    [BLU_OP_NEG] = "neg", [BLU_OP_NOT] = "not", [BLU_OP_ADD] = "add", [BLU_OP_SUB] = "sub", [BLU_OP_MUL] = "mul",
-    [BLU_OP_DIV] = "div", [BLU_OP_MOD] = NULL, [BLU_OP_POW] = "pow", [BLU_OP_MATMUL] = "matmul", [BLU_OP_EQ] = "eq",
-    [BLU_OP_NE] = "ne", [BLU_OP_LT] = "lt", [BLU_OP_LE] = "le", [BLU_OP_GT] = "gt", [BLU_OP_GE] = "ge", [BLU_OP_AND] = "and",
-    [BLU_OP_OR] = "or"};
+      [BLU_OP_NEG] = "neg",       [BLU_OP_NOT] = "not", [BLU_OP_ADD] = "add", [BLU_OP_SUB] = "sub",
+      [BLU_OP_MUL] = "mul",       [BLU_OP_DIV] = "div", [BLU_OP_MOD] = NULL,  [BLU_OP_POW] = "pow",
+      [BLU_OP_MATMUL] = "matmul", [BLU_OP_EQ] = "eq",   [BLU_OP_NE] = "ne",   [BLU_OP_LT] = "lt",
+      [BLU_OP_LE] = "le",         [BLU_OP_GT] = "gt",   [BLU_OP_GE] = "ge",   [BLU_OP_AND] = "and",
+      [BLU_OP_OR] = "or"};
   BluOperand in[2] = {eval_operand(E, s, e->u.op.left)};
   int n = 1;
   if (e->u.op.right) in[n++] = eval_operand(E, s, e->u.op.right);
@@ -69,7 +71,9 @@ static BluVal unknown_member(BluElab *E, const BluName *name, const char *of, co
 static BluVal eval_member(BluElab *E, BluScope *s, const BluExpr *e) {
   BluOperand of = eval_operand(E, s, e->u.member.of);
   const BluName *name = &e->u.member.name;
-  BluScope *in = of.val.kind == VAL_NAMESPACE ? of.val.u.space : of.val.kind == VAL_INSTANCE ? of.val.u.instance->scope : NULL;
+  BluScope *in = of.val.kind == VAL_NAMESPACE  ? of.val.u.space
+                 : of.val.kind == VAL_INSTANCE ? of.val.u.instance->scope
+                                               : NULL;
   if (of.val.kind == VAL_UNKNOWN) return blu_val_unknown;
   if (!in) {
     blu_elab_error(E, BLU_E_UNKNOWN_MEMBER, name->span, "%s has no members", blu_val_describe(E, &of.val));
@@ -101,7 +105,8 @@ static BluVal eval_index(BluElab *E, BluScope *s, const BluExpr *e) {
   BluOperand at = eval_operand(E, s, sub->from);
   if (at.val.kind == VAL_UNKNOWN) return blu_val_unknown;
   if (at.val.kind != VAL_INT || at.val.u.i < 0 || at.val.u.i >= of.val.u.list->n) {
-    blu_elab_error(E, BLU_E_INDEX, at.span, "%s is no index of a list of %d", blu_val_describe(E, &at.val), of.val.u.list->n);
+    blu_elab_error(E, BLU_E_INDEX, at.span, "%s is no index of a list of %d", blu_val_describe(E, &at.val),
+                   of.val.u.list->n);
     return blu_val_unknown;
   }
   return of.val.u.list->item[at.val.u.i];
@@ -167,8 +172,9 @@ BluVal blu_elab_expr(BluElab *E, BluScope *s, const BluExpr *e) {
   if (E->stopped) return blu_val_unknown;
   if (E->depth >= MAX_DEPTH || ++E->steps > MAX_STEPS) {
     E->stopped = true;
-    blu_elab_error(E, BLU_E_RECURSION, e->span, E->depth >= MAX_DEPTH ? "calls and expressions are nested too deeply"
-                                                                      : "the program is too large once loops and calls are expanded");
+    blu_elab_error(E, BLU_E_RECURSION, e->span,
+                   E->depth >= MAX_DEPTH ? "calls and expressions are nested too deeply"
+                                         : "the program is too large once loops and calls are expanded");
     return blu_val_unknown;
   }
   E->depth++;

@@ -1,4 +1,4 @@
-/* elab_fold.c - ops over compile-time numbers, booleans and strings: 64-bit integers that don't overflow, and doubles. */
+/* elab_fold.c - ops over compile-time numbers, booleans and strings: 64-bit integers that don't overflow, doubles. */
 #include <math.h>
 #include <string.h>
 #include "elab_internal.h"
@@ -31,11 +31,13 @@ static const struct {
   double (*f2)(double, double);
   bool (*i)(int64_t, int64_t, int64_t *);
 } arithmetic[] = {
-  {"neg", f_neg, NULL, i_neg}, {"abs", fabs, NULL, i_abs}, {"floor", floor, NULL, i_same}, {"exp", exp, NULL, NULL},
-  {"log", log, NULL, NULL}, {"sqrt", sqrt, NULL, NULL}, {"rsqrt", f_rsqrt, NULL, NULL}, {"sin", sin, NULL, NULL},
-  {"cos", cos, NULL, NULL}, {"tanh", tanh, NULL, NULL}, {"sigmoid", f_sigmoid, NULL, NULL}, {"relu", f_relu, NULL, i_relu},
-  {"add", NULL, f_add, i_add}, {"sub", NULL, f_sub, i_sub}, {"mul", NULL, f_mul, i_mul}, {"div", NULL, f_div, NULL},
-  {"pow", NULL, pow, NULL}, {"maximum", NULL, f_max, i_max}, {"minimum", NULL, f_min, i_min},
+    {"neg", f_neg, NULL, i_neg},     {"abs", fabs, NULL, i_abs},         {"floor", floor, NULL, i_same},
+    {"exp", exp, NULL, NULL},        {"log", log, NULL, NULL},           {"sqrt", sqrt, NULL, NULL},
+    {"rsqrt", f_rsqrt, NULL, NULL},  {"sin", sin, NULL, NULL},           {"cos", cos, NULL, NULL},
+    {"tanh", tanh, NULL, NULL},      {"sigmoid", f_sigmoid, NULL, NULL}, {"relu", f_relu, NULL, i_relu},
+    {"add", NULL, f_add, i_add},     {"sub", NULL, f_sub, i_sub},        {"mul", NULL, f_mul, i_mul},
+    {"div", NULL, f_div, NULL},      {"pow", NULL, pow, NULL},           {"maximum", NULL, f_max, i_max},
+    {"minimum", NULL, f_min, i_min},
 };
 
 bool blu_fold_known(const BluOperand *in, int n) {
@@ -133,7 +135,8 @@ BluVal blu_fold_mod(BluElab *E, const BluOperand *in, BluSpan at) {
     if (in[i].val.kind == VAL_UNKNOWN) return blu_val_unknown;
   for (int i = 0; i < 2; i++) {
     if (in[i].val.kind == VAL_INT) continue;
-    blu_elab_error(E, BLU_E_KIND, in[i].span, "`%%` needs integers known when compiled, not %s", blu_val_describe(E, &in[i].val));
+    blu_elab_error(E, BLU_E_KIND, in[i].span, "`%%` needs integers known when compiled, not %s",
+                   blu_val_describe(E, &in[i].val));
     return blu_val_unknown;
   }
   int64_t a = in[0].val.u.i, b = in[1].val.u.i;

@@ -1,5 +1,5 @@
 /* elab_func.c - functions of the module. A function is built in a block of its own, which takes an argument for each slot
- * when it is first used; at the end the ops move into a func.func whose arguments are in the order of docs/ir.md. */
+ * when it is first used; at the end the ops move into a func.func whose arguments have the order of docs/ir.md. */
 #include <stdlib.h>
 #include <string.h>
 #include "elab_internal.h"
@@ -11,7 +11,8 @@ static const char *const role_name[] = {
 
 static MlirLocation place(BluElab *E, BluSpan at) {
   if (!at.src || !at.line) return mlirLocationUnknownGet(E->ctx);
-  return mlirLocationFileLineColGet(E->ctx, mlirStringRefCreateFromCString(at.src->path), (unsigned)at.line, (unsigned)at.col);
+  return mlirLocationFileLineColGet(E->ctx, mlirStringRefCreateFromCString(at.src->path), (unsigned)at.line,
+                                    (unsigned)at.col);
 }
 
 /* In the library: the place there, called from the user's place. */
@@ -109,7 +110,8 @@ void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d) {
   BluSpan at = fn->body->result ? fn->body->result->span : fn->body->span;
   BluVal v = blu_elab_block(E, s, fn->body);
   if (v.kind == VAL_NONE) {
-    blu_elab_error(E, BLU_E_NO_VALUE, d->name.span, "the entry `%s` computes nothing: its body ends without a value", d->name.text);
+    blu_elab_error(E, BLU_E_NO_VALUE, d->name.span, "the entry `%s` computes nothing: its body ends without a value",
+                   d->name.text);
     v = blu_val_unknown;
   }
   v = blu_elab_fit_result(E, s, &fn->sig, &rest, v, at);
@@ -120,7 +122,9 @@ void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d) {
     BluOperand o = {.val = all.item[i], .span = at};
     BluType t;
     bool named = r && r->name.text;
-    const char *name = named ? r->name.text : all.n == 1 ? d->name.text : blu_arena_print(E->arena, "%s.%d", d->name.text, i);
+    const char *name = named        ? r->name.text
+                       : all.n == 1 ? d->name.text
+                                    : blu_arena_print(E->arena, "%s.%d", d->name.text, i);
     out[i] = (BluOutput){.role = "output", .name = name};
     blu_elab_tensor(E, &o, &out[i].value, &t);
     if (r) r = r->next;

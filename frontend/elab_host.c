@@ -1,5 +1,5 @@
-/* elab_host.c - host scalars: expressions over `run` values and `step`, computed in f64 once per run of a function. They
- * are kept as trees, so that modules and optimizers can hold them, and become ops where a function uses them. */
+/* elab_host.c - host scalars: expressions over `run` values and `step`, computed in f64 once per run of a function.
+ * They are kept as trees, so that modules and optimizers can hold them, and become ops where a function uses them. */
 #include <string.h>
 #include "elab_internal.h"
 
@@ -40,7 +40,8 @@ bool blu_host_uses_step(const BluHost *h) {
 static BluHost *host_of(BluElab *E, const BluOperand *v) {
   double x;
   if (v->val.kind == VAL_HOST) return v->val.u.host;
-  if (v->val.kind == VAL_BOOL) return host_make(E, (BluHost){.kind = HOST_CONST, .is_bool = true, .value = v->val.u.b, .at = v->span});
+  if (v->val.kind == VAL_BOOL)
+    return host_make(E, (BluHost){.kind = HOST_CONST, .is_bool = true, .value = v->val.u.b, .at = v->span});
   if (blu_val_number(&v->val, &x)) return host_make(E, (BluHost){.kind = HOST_CONST, .value = x, .at = v->span});
   return NULL;
 }
@@ -53,8 +54,8 @@ BluVal blu_host_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, 
   for (int i = 0; i < n; i++) {
     h.in[i] = host_of(E, &in[i]);
     if (!h.in[i]) {
-      blu_elab_error(E, BLU_E_KIND, in[i].span, "`%s` of numbers of the run needs a number here, not %s", blu_op_text(op),
-                     blu_val_describe(E, &in[i].val));
+      blu_elab_error(E, BLU_E_KIND, in[i].span, "`%s` of numbers of the run needs a number here, not %s",
+                     blu_op_text(op), blu_val_describe(E, &in[i].val));
       return blu_val_unknown;
     }
     s.in[i] = scalar_type(h.in[i]);
@@ -78,7 +79,8 @@ MlirValue blu_host_emit(BluElab *E, BluHost *h) {
   } else {
     for (int i = 0; i < h->n; i++) in[i] = blu_host_emit(E, h->in[i]);
     blu_build_at(E, h->at);
-    v = h->kind == HOST_CONST ? blu_constant(&E->build->b, &t, h->value) : blu_build(&E->build->b, h->op->name, NULL, h->n, in);
+    v = h->kind == HOST_CONST ? blu_constant(&E->build->b, &t, h->value)
+                              : blu_build(&E->build->b, h->op->name, NULL, h->n, in);
   }
   h->build = E->build->id;
   return h->emitted = v;
@@ -88,7 +90,8 @@ bool blu_host_scalar(BluElab *E, const BluOperand *v, MlirValue *out) {
   if (v->val.kind == VAL_UNKNOWN) return false;
   BluHost *h = host_of(E, v);
   if (!h || h->is_bool) {
-    BluDiag *d = blu_elab_error(E, BLU_E_KIND, v->span, "a number is needed here, not %s", blu_val_describe(E, &v->val));
+    BluDiag *d =
+        blu_elab_error(E, BLU_E_KIND, v->span, "a number is needed here, not %s", blu_val_describe(E, &v->val));
     blu_diag_help(d, "settings are made from numbers, `run` values and `step`");
     return false;
   }

@@ -11,7 +11,8 @@ static const char *under(BluElab *E, const char *prefix, const char *name) {
 /* Names the parameters that a value holds and nothing before it held: an instance that is shared has its first path. */
 static void name_value(BluElab *E, const BluVal *v, const char *prefix) {
   if (v->kind == VAL_LIST || v->kind == VAL_TUPLE) {
-    for (int i = 0; i < v->u.list->n; i++) name_value(E, &v->u.list->item[i], under(E, prefix, blu_arena_print(E->arena, "%d", i)));
+    for (int i = 0; i < v->u.list->n; i++)
+      name_value(E, &v->u.list->item[i], under(E, prefix, blu_arena_print(E->arena, "%d", i)));
     return;
   }
   if (v->kind == VAL_NAMESPACE) {
@@ -33,7 +34,8 @@ static void name_value(BluElab *E, const BluVal *v, const char *prefix) {
     E->params[E->nparams++] = p;
   }
   const BluNames *t = &it->scope->names;
-  for (int i = 0; i < t->n; i++) name_value(E, &((const BluBinding *)t->entry[i].item)->val, under(E, prefix, t->entry[i].name));
+  for (int i = 0; i < t->n; i++)
+    name_value(E, &((const BluBinding *)t->entry[i].item)->val, under(E, prefix, t->entry[i].name));
 }
 
 /* A program with one top-level binding that holds parameters, the usual `let model = ...`, leaves its name out. */
@@ -53,7 +55,8 @@ void blu_elab_name_params(BluElab *E, BluScope *file) {
 
 /* ---- initial values ---- */
 
-/* FNV-1a of the path, without the sign bit: each parameter has its own stream of random numbers, whatever else there is. */
+/* FNV-1a of the path, without the sign bit: each parameter has its own stream of random numbers, whatever else there
+ * is. */
 static int64_t stream_of(const char *path) {
   uint64_t h = 14695981039346656037u;
   for (; *path; path++) h = (h ^ (unsigned char)*path) * 1099511628211u;
@@ -74,7 +77,8 @@ static MlirValue emit_init(BluElab *E, const BluSlot *p, const BluInit *init) {
 }
 
 static bool initial_value(BluElab *E, const BluSlot *p, MlirValue *out) {
-  BluFrame f = {.label = p->owner ? blu_arena_print(E->arena, "`%s`", p->owner) : "the optimizer", .call = p->made, .what = p};
+  BluFrame f = {
+      .label = p->owner ? blu_arena_print(E->arena, "`%s`", p->owner) : "the optimizer", .call = p->made, .what = p};
   if (p->made.src) E->frames = &f;
   BluOperand v = {.val = blu_elab_expr(E, p->env, p->init), .span = p->init->span};
   BluType t;
@@ -84,8 +88,9 @@ static bool initial_value(BluElab *E, const BluSlot *p, MlirValue *out) {
     *out = emit_init(E, p, v.val.u.init);
     good = true;
   } else if (blu_val_type(&v.val, &t) && !blu_type_same(&t, &p->type)) {
-    BluDiag *d = blu_elab_error(E, BLU_E_INITIALISER, v.span, "the initial value of `%s` is %s, but the parameter is %s", p->name,
-                                blu_type_text(E, &t), blu_type_text(E, &p->type));
+    BluDiag *d =
+        blu_elab_error(E, BLU_E_INITIALISER, v.span, "the initial value of `%s` is %s, but the parameter is %s",
+                       p->name, blu_type_text(E, &t), blu_type_text(E, &p->type));
     blu_diag_note(d, p->span, "declared here");
   } else if (v.val.kind >= VAL_INT && v.val.kind != VAL_HOST && v.val.kind != VAL_TENSOR && v.val.kind > VAL_BOOL) {
     BluDiag *d = blu_elab_error(E, BLU_E_INITIALISER, v.span, "%s is no initial value", blu_val_describe(E, &v.val));

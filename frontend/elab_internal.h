@@ -1,7 +1,7 @@
 /* elab_internal.h - elaboration: a tree-walking evaluator of the syntax tree whose run-time values are MLIR values.
  *
- * Compile-time values fold in C. Host scalars (what depends on `run` values and `step` alone) are kept as expressions and
- * become f64 ops in each function that uses them. After an error evaluation goes on with VAL_UNKNOWN, which nothing
+ * Compile-time values fold in C. Host scalars (what depends on `run` values and `step` alone) are kept as expressions
+ * and become f64 ops in each function that uses them. After an error evaluation goes on with VAL_UNKNOWN, which nothing
  * complains about. Every function that reports takes the span to blame. */
 #ifndef BLU_FRONTEND_ELAB_INTERNAL_H
 #define BLU_FRONTEND_ELAB_INTERNAL_H
@@ -59,7 +59,10 @@ typedef struct BluSlot {
 } BluSlot;
 
 /* How a parameter starts: all elements alike, or random numbers scaled. */
-typedef struct { enum { INIT_FILL, INIT_UNIFORM, INIT_NORMAL } kind; double a, b; } BluInit; /* value; lo, hi; mean, std */
+typedef struct {
+  enum { INIT_FILL, INIT_UNIFORM, INIT_NORMAL } kind;
+  double a, b;
+} BluInit; /* value; lo, hi; mean, std */
 
 /* optimizer = NAME(...): the optimizer with its arguments. */
 typedef struct { const BluDecl *decl; BluScope *scope; BluSpan call; } BluUpdate;
@@ -123,7 +126,13 @@ typedef struct {
 
 /* ---- state ---- */
 
-typedef struct BluFrame { const char *label; BluSpan call; const void *what; const BluScope *env; struct BluFrame *up; } BluFrame;
+typedef struct BluFrame {
+  const char *label;
+  BluSpan call;
+  const void *what;
+  const BluScope *env;
+  struct BluFrame *up;
+} BluFrame;
 
 /* A function under construction. Ops go to a block of their own; arguments join it as they are used. */
 typedef struct {
@@ -176,12 +185,14 @@ const char *blu_type_text(BluElab *E, const BluType *t);
 const char *blu_op_text(const BluOp *op);                  /* as it is written: "+", "relu" */
 
 BluScope *blu_scope_make(BluElab *E, BluScope *parent);
-BluBinding *blu_scope_define(BluElab *E, BluScope *s, const char *name, BluVal v, BluSpan span); /* replaces an older one */
+BluBinding *blu_scope_define(BluElab *E, BluScope *s, const char *name, BluVal v,
+                             BluSpan span);                     /* replaces an older one */
 BluBinding *blu_scope_find(BluScope *s, const char *name);      /* outwards; NULL: none */
 BluBinding *blu_scope_find_here(BluScope *s, const char *name);
 
 /* Reports with the trail of calls that led here. */
-BluDiag *blu_elab_error(BluElab *E, BluCode code, BluSpan at, const char *format, ...) __attribute__((format(printf, 4, 5)));
+BluDiag *blu_elab_error(BluElab *E, BluCode code, BluSpan at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 BluVal blu_elab_unsupported(BluElab *E, BluSpan at, const char *what);
 
 /* ---- elab_expr.c, elab_stmt.c ---- */
@@ -197,7 +208,13 @@ BluVal blu_elab_if(BluElab *E, BluScope *s, const BluExpr *e);
 
 /* ---- elab_type.c ---- */
 
-typedef struct { bool bound; int n; int64_t dim[BLU_MAX_RANK]; const char *name[BLU_MAX_RANK]; bool unit[BLU_MAX_RANK]; } BluRest;
+typedef struct {
+  bool bound;
+  int n;
+  int64_t dim[BLU_MAX_RANK];
+  const char *name[BLU_MAX_RANK];
+  bool unit[BLU_MAX_RANK];
+} BluRest;
 
 bool blu_elab_elem(BluElab *E, const BluName *name, BluElem *e);
 /* A type all of whose dimensions are known in the scope. */
@@ -217,7 +234,8 @@ bool blu_elab_was_called(const BluElab *E, const void *what);
 
 /* ---- elab_op.c, elab_fold.c, elab_host.c ---- */
 
-/* One op over values of any kind: folds, builds a host expression, or broadcasts and emits. `at` is the location of the op. */
+/* One op over values of any kind: folds, builds a host expression, or broadcasts and emits. `at` is the location of the
+ * op. */
 BluVal blu_elab_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, const BluAttrs *attrs, BluSpan at);
 /* A call of an op by its language name: operands by place, attributes by name. */
 BluVal blu_elab_call_op(BluElab *E, const BluOp *op, BluOperand *args, int n, BluSpan at);
@@ -241,7 +259,10 @@ bool blu_host_scalar(BluElab *E, const BluOperand *v, MlirValue *out);
 
 /* ---- elab_builtin.c ---- */
 
-struct BluBuiltin { const char *name; BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at); };
+struct BluBuiltin {
+  const char *name;
+  BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+};
 void blu_builtin_define(BluElab *E, BluScope *s);
 bool blu_builtin_planned(const char *name);                /* a name of the language that this version lacks */
 /* zeros(b, n): the tensor that an initial value stands for. */
@@ -254,7 +275,7 @@ MlirLocation blu_build_loc(BluElab *E, BluSpan at);
 void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
 MlirValue blu_build_slot(BluElab *E, BluSlot *slot);       /* the function's argument for the slot */
 typedef struct { MlirValue value; const char *role, *name; } BluOutput;
-/* Ends the function: its arguments are the slots it used. Null operation if there were errors (nothing is made then). */
+/* Ends the function: its arguments are the slots it used. Null if there were errors: nothing is made then. */
 MlirOperation blu_build_finish(BluElab *E, BluBuild *f, const char *name, BluSpan at, int n, const BluOutput *outputs);
 void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d);
 

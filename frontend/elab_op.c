@@ -12,7 +12,8 @@ bool blu_elab_tensor(BluElab *E, const BluOperand *v, MlirValue *out, BluType *t
     return false;
   }
   if (!E->build) {
-    blu_elab_error(E, BLU_E_NO_FUNCTION, v->span, "tensors are computed in functions, entries and the `train` block alone");
+    blu_elab_error(E, BLU_E_NO_FUNCTION, v->span,
+                   "tensors are computed in functions, entries and the `train` block alone");
     return false;
   }
   *out = v->val.kind == VAL_TENSOR ? v->val.u.tensor->value : blu_build_slot(E, v->val.u.slot);
@@ -28,8 +29,9 @@ static bool literal_fits(BluElab *E, const BluOperand *v, BluElem e, double *x) 
   if (blu_elem_is_float(e) && blu_val_number(&v->val, x)) return true;
   if (e != BLU_BOOL && v->val.kind == VAL_INT && v->val.u.i >= range[e].lo && v->val.u.i <= range[e].hi)
     return *x = (double)v->val.u.i, true;
-  BluDiag *d = blu_elab_error(E, BLU_E_LITERAL, v->span, "%s is no value of type %s, the type of the tensor that it meets",
-                              blu_val_describe(E, &v->val), blu_elem_name(e));
+  BluDiag *d =
+      blu_elab_error(E, BLU_E_LITERAL, v->span, "%s is no value of type %s, the type of the tensor that it meets",
+                     blu_val_describe(E, &v->val), blu_elem_name(e));
   if (v->val.kind == VAL_REAL) blu_diag_help(d, "convert the tensor: `f32(x)`");
   return false;
 }
@@ -38,14 +40,16 @@ bool blu_elab_spread(BluElab *E, const BluOperand *v, const BluType *t, MlirValu
   BluType have;
   double x;
   if (!E->build) {
-    blu_elab_error(E, BLU_E_NO_FUNCTION, v->span, "tensors are computed in functions, entries and the `train` block alone");
+    blu_elab_error(E, BLU_E_NO_FUNCTION, v->span,
+                   "tensors are computed in functions, entries and the `train` block alone");
     return false;
   }
   BluBuilder *b = &E->build->b;
   if (v->val.kind == VAL_HOST) {
     bool is_bool = blu_host_is_bool(v->val.u.host);
     if (is_bool != (t->elem == BLU_BOOL) || (!is_bool && !blu_elem_is_float(t->elem))) {
-      blu_elab_error(E, BLU_E_ELEMENTS, v->span, "%s does not go together with %s", blu_val_describe(E, &v->val), blu_type_text(E, t));
+      blu_elab_error(E, BLU_E_ELEMENTS, v->span, "%s does not go together with %s", blu_val_describe(E, &v->val),
+                     blu_type_text(E, t));
       return false;
     }
     MlirValue s = blu_host_emit(E, v->val.u.host);
@@ -72,16 +76,19 @@ static const char *dim_text(BluElab *E, const BluType *t, int i) {
                     : blu_arena_print(E->arena, "%lld", (long long)t->dim[i]);
 }
 
-static void no_broadcast(BluElab *E, const BluType *a, const BluType *b, int i, int k, const BluOperand *x, const BluOperand *y,
-                         BluSpan at, const char *reason) {
-  BluDiag *d = blu_elab_error(E, BLU_E_BROADCAST, at, "%s and %s do not go together: dimension %d of the left is %s, dimension %d of "
-                              "the right is %s", blu_type_text(E, a), blu_type_text(E, b), i, dim_text(E, a, i), k, dim_text(E, b, k));
+static void no_broadcast(BluElab *E, const BluType *a, const BluType *b, int i, int k, const BluOperand *x,
+                         const BluOperand *y, BluSpan at, const char *reason) {
+  BluDiag *d = blu_elab_error(E, BLU_E_BROADCAST, at,
+                              "%s and %s do not go together: dimension %d of the left is %s, dimension %d of "
+                              "the right is %s",
+                              blu_type_text(E, a), blu_type_text(E, b), i, dim_text(E, a, i), k, dim_text(E, b, k));
   blu_diag_note(d, x->span, "this is %s", blu_type_text(E, a));
   blu_diag_note(d, y->span, "this is %s", blu_type_text(E, b));
   if (reason) blu_diag_help(d, "%s", reason);
 }
 
-static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluOperand *x, const BluOperand *y, BluSpan at) {
+static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluOperand *x, const BluOperand *y,
+                            BluSpan at) {
   int stretched_a = -1, stretched_b = -1;
   BluType out = *a;
   for (int i = 0; i < a->rank; i++) {
@@ -93,14 +100,17 @@ static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluO
     bool stretch_a = a->unit[i] && a->dim[i] == 1, stretch_b = b->unit[i] && b->dim[i] == 1;
     if (!stretch_a && !stretch_b) {
       bool one = a->dim[i] == 1 || b->dim[i] == 1;
-      no_broadcast(E, a, b, i, i, x, y, at, one ? "a dimension stretches only if it was written `1` or made by `keep = true`" : NULL);
+      no_broadcast(E, a, b, i, i, x, y, at,
+                   one ? "a dimension stretches only if it was written `1` or made by `keep = true`" : NULL);
       return false;
     }
     if (stretch_a) stretched_a = i;
     else stretched_b = i;
     if (stretched_a >= 0 && stretched_b >= 0) {
-      BluDiag *d = blu_elab_error(E, BLU_E_BROADCAST, at, "%s and %s do not go together: dimension %d of the left and dimension %d "
-                                  "of the right would both stretch", blu_type_text(E, a), blu_type_text(E, b), stretched_a, stretched_b);
+      BluDiag *d = blu_elab_error(E, BLU_E_BROADCAST, at,
+                                  "%s and %s do not go together: dimension %d of the left and dimension %d "
+                                  "of the right would both stretch",
+                                  blu_type_text(E, a), blu_type_text(E, b), stretched_a, stretched_b);
       blu_diag_note(d, x->span, "this is %s", blu_type_text(E, a));
       blu_diag_note(d, y->span, "this is %s", blu_type_text(E, b));
       return false;
@@ -134,7 +144,9 @@ static bool join(BluElab *E, BluType *a, const BluType *b, const BluOperand *x, 
 
 /* ---- elementwise ops of several operands ---- */
 
-static bool is_logical(const BluOp *op) { return !strcmp(op->name, "and") || !strcmp(op->name, "or") || !strcmp(op->name, "not"); }
+static bool is_logical(const BluOp *op) {
+  return !strcmp(op->name, "and") || !strcmp(op->name, "or") || !strcmp(op->name, "not");
+}
 
 /* The element type that literals among the operands take. */
 static BluElem common_elem(const BluOp *op, const BluOperand *in, int n) {
@@ -174,11 +186,14 @@ static BluVal apply_elementwise(BluElab *E, const BluOp *op, const BluOperand *i
     bool condition = where && i == WHERE_CONDITION;
     if (!condition && t.elem != elem) {
       int other = 0;
-      for (BluType u; other < i && (!blu_val_type(&in[other].val, &u) || (where && other == WHERE_CONDITION)); other++) {}
-      BluDiag *d = blu_elab_error(E, BLU_E_ELEMENTS, at, "`%s` of %s and %s elements", blu_op_text(op), blu_elem_name(elem), blu_elem_name(t.elem));
+      for (BluType u; other < i && (!blu_val_type(&in[other].val, &u) || (where && other == WHERE_CONDITION));
+           other++) {}
+      BluDiag *d = blu_elab_error(E, BLU_E_ELEMENTS, at, "`%s` of %s and %s elements", blu_op_text(op),
+                                  blu_elem_name(elem), blu_elem_name(t.elem));
       if (other < i) blu_diag_note(d, in[other].span, "this is %s", blu_val_describe(E, &in[other].val));
       blu_diag_note(d, in[i].span, "this is %s", blu_type_text(E, &t));
-      blu_diag_help(d, "convert one of them, for example with `%s(x)`", blu_elem_name(elem == BLU_BOOL ? t.elem : elem));
+      blu_diag_help(d, "convert one of them, for example with `%s(x)`",
+                    blu_elem_name(elem == BLU_BOOL ? t.elem : elem));
       return blu_val_unknown;
     }
     if (first < 0) shape = t, first = i;
@@ -204,12 +219,14 @@ BluVal blu_elab_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, 
     host |= k == VAL_HOST;
     tensor |= is_tensor;
     if (is_tensor || (elementwise && (scalar || k == VAL_STRING))) continue;
-    BluDiag *d = blu_elab_error(E, BLU_E_KIND, in[i].span, "`%s` needs a tensor here, not %s", blu_op_text(op), blu_val_describe(E, &in[i].val));
+    BluDiag *d = blu_elab_error(E, BLU_E_KIND, in[i].span, "`%s` needs a tensor here, not %s", blu_op_text(op),
+                                blu_val_describe(E, &in[i].val));
     if (k == VAL_INSTANCE || k == VAL_FN) blu_diag_help(d, "was a call `f(x)` meant?");
     return blu_val_unknown;
   }
   if (op->nin >= 0 && n != op->nin) {
-    blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s` takes %d operand%s, not %d", blu_op_text(op), op->nin, op->nin == 1 ? "" : "s", n);
+    blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s` takes %d operand%s, not %d", blu_op_text(op), op->nin,
+                   op->nin == 1 ? "" : "s", n);
     return blu_val_unknown;
   }
   if (n > 0 && !attrs->n && blu_fold_known(in, n)) return blu_fold(E, op, in, n, at);
@@ -263,7 +280,8 @@ wrong:
 }
 
 /* Finds an argument's place among the operands or attributes of the op; false (reported) if it has none. */
-static bool place_argument(BluElab *E, const BluOp *op, const BluOperand *arg, BluOperand *in, bool *given, BluAttrs *attrs) {
+static bool place_argument(BluElab *E, const BluOp *op, const BluOperand *arg, BluOperand *in, bool *given,
+                           BluAttrs *attrs) {
   for (int k = 0; k < op->nin; k++) {
     if (strcmp(op->in[k], arg->name.text)) continue;
     if (given[k]) break;
@@ -282,12 +300,14 @@ static bool place_argument(BluElab *E, const BluOp *op, const BluOperand *arg, B
   BluNearest near = {.wanted = arg->name.text};
   bool known = false;
   for (int k = 0; k < op->nin; k++) blu_nearest_try(&near, op->in[k]), known |= !strcmp(op->in[k], arg->name.text);
-  for (int k = 0; k < op->nattr; k++) blu_nearest_try(&near, op->attr[k].name), known |= !strcmp(op->attr[k].name, arg->name.text);
+  for (int k = 0; k < op->nattr; k++)
+    blu_nearest_try(&near, op->attr[k].name), known |= !strcmp(op->attr[k].name, arg->name.text);
   if (known) {
     blu_elab_error(E, BLU_E_ARGUMENTS, arg->name.span, "`%s` is given twice to `%s`", arg->name.text, blu_op_text(op));
     return false;
   }
-  BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, arg->name.span, "`%s` has no argument `%s`", blu_op_text(op), arg->name.text);
+  BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, arg->name.span, "`%s` has no argument `%s`", blu_op_text(op),
+                              arg->name.text);
   if (near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
   return false;
 }
@@ -304,8 +324,8 @@ BluVal blu_elab_call_op(BluElab *E, const BluOp *op, BluOperand *args, int n, Bl
       given[placed] = true;
       in[placed++] = args[i];
     } else {
-      BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "`%s` takes %d operand%s by place", blu_op_text(op), op->nin,
-                                  op->nin == 1 ? "" : "s");
+      BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "`%s` takes %d operand%s by place", blu_op_text(op),
+                                  op->nin, op->nin == 1 ? "" : "s");
       if (op->nattr) blu_diag_help(d, "further arguments are given by name: `%s = ...`", op->attr[0].name);
       return blu_val_unknown;
     }

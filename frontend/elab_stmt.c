@@ -19,11 +19,13 @@ void blu_elab_bind_pattern(BluElab *E, BluScope *s, const BluPattern *p, BluVal 
   bool list = v.kind == VAL_TUPLE || v.kind == VAL_LIST;
   if (v.kind != VAL_UNKNOWN && (!list || v.u.list->n != p->n)) {
     blu_elab_error(E, BLU_E_PATTERN, p->span, "%d names for %s", p->n,
-                   list ? blu_arena_print(E->arena, "%s of %d", blu_val_describe(E, &v), v.u.list->n) : blu_val_describe(E, &v));
+                   list ? blu_arena_print(E->arena, "%s of %d", blu_val_describe(E, &v), v.u.list->n)
+                        : blu_val_describe(E, &v));
     list = false;
   }
   int i = 0;
-  for (const BluName *n = p->names; n; n = n->next, i++) bind(E, s, n, list ? v.u.list->item[i] : blu_val_unknown, kind);
+  for (const BluName *n = p->names; n; n = n->next, i++)
+    bind(E, s, n, list ? v.u.list->item[i] : blu_val_unknown, kind);
 }
 
 bool blu_elab_range(BluElab *E, BluScope *s, const BluRange *r, BluList *out) {
@@ -31,7 +33,8 @@ bool blu_elab_range(BluElab *E, BluScope *s, const BluRange *r, BluList *out) {
   if (!r->to) {
     if (from.kind == VAL_UNKNOWN) return false;
     if (from.kind == VAL_LIST) return *out = *from.u.list, true;
-    BluDiag *d = blu_elab_error(E, BLU_E_KIND, r->span, "a loop runs over a list or a range, not over %s", blu_val_describe(E, &from));
+    BluDiag *d = blu_elab_error(E, BLU_E_KIND, r->span, "a loop runs over a list or a range, not over %s",
+                                blu_val_describe(E, &from));
     if (from.kind == VAL_INT) blu_diag_help(d, "`0..n` is the range from 0 to n - 1");
     return false;
   }
@@ -40,7 +43,8 @@ bool blu_elab_range(BluElab *E, BluScope *s, const BluRange *r, BluList *out) {
   enum { MAX_RANGE = 1000000 };
   if (from.kind != VAL_INT || to.kind != VAL_INT) {
     const BluVal *wrong = from.kind != VAL_INT ? &from : &to;
-    blu_elab_error(E, BLU_E_KIND, r->span, "the ends of a range are integers known when compiled, not %s", blu_val_describe(E, wrong));
+    blu_elab_error(E, BLU_E_KIND, r->span, "the ends of a range are integers known when compiled, not %s",
+                   blu_val_describe(E, wrong));
     return false;
   }
   int64_t n;
@@ -71,8 +75,8 @@ static void commit(BluElab *E, BluScope *s, const BluStmt *st) {
     return;
   }
   if (blu_val_type(&v.val, &have) && !blu_type_same(&want, &have)) {
-    blu_elab_error(E, BLU_E_RESULT_TYPE, v.span, "`%s` is %s and can't become %s", st->pattern.names->text, blu_type_text(E, &want),
-                   blu_type_text(E, &have));
+    blu_elab_error(E, BLU_E_RESULT_TYPE, v.span, "`%s` is %s and can't become %s", st->pattern.names->text,
+                   blu_type_text(E, &want), blu_type_text(E, &have));
     return;
   }
   if (blu_elab_spread(E, &v, &want, &m)) b->val = blu_val_tensor(E, m, &want);

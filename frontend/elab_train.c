@@ -1,4 +1,5 @@
-/* elab_train.c - the `train` block: its body makes @train and, with `training` false, @eval; its settings make @clip and
+/* elab_train.c - the `train` block: its body makes @train and, with `training` false, @eval; its settings make @clip
+ * and
  * @settings, its optimizer @update. Sums are taken here: the program's loss and metrics are per example. */
 #include <string.h>
 #include "elab_internal.h"
@@ -39,8 +40,9 @@ static MlirValue build_mask(BluElab *E, BluTrain *T, const BluType *t) {
 
 static bool per_example(BluElab *E, const BluTrain *T, const BluOperand *v, const char *what, const BluType *t) {
   if (t->rank >= 1 && t->dim[0] == T->batch) return true;
-  BluDiag *d = blu_elab_error(E, BLU_E_PER_EXAMPLE, v->span, "%s is per example, so its leading dimension is the batch of %lld, but this is %s",
-                              what, (long long)T->batch, blu_type_text(E, t));
+  BluDiag *d = blu_elab_error(E, BLU_E_PER_EXAMPLE, v->span,
+                              "%s is per example, so its leading dimension is the batch of %lld, but this is %s", what,
+                              (long long)T->batch, blu_type_text(E, t));
   if (t->rank == 0) blu_diag_help(d, "leave out the sum or mean: the compiler takes it");
   return false;
 }
@@ -63,13 +65,14 @@ static void add_sums(BluElab *E, BluTrain *T, const char *name, const BluStmt *s
     BluType shape = t;
     shape.elem = wt.elem;
     if (!blu_type_same(&shape, &wt)) {
-      BluDiag *d = blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "the weights are %s, but %s is %s", blu_type_text(E, &wt), what,
-                                  blu_type_text(E, &t));
+      BluDiag *d = blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "the weights are %s, but %s is %s",
+                                  blu_type_text(E, &wt), what, blu_type_text(E, &t));
       blu_diag_note(d, e.span, "this is %s", blu_type_text(E, &t));
       return;
     }
     if (wt.elem != BLU_BOOL && !blu_elem_is_float(wt.elem)) {
-      blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "weights have float or bool elements, not %s", blu_elem_name(wt.elem));
+      blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "weights have float or bool elements, not %s",
+                     blu_elem_name(wt.elem));
       return;
     }
   }
@@ -153,7 +156,8 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
     }
     return;
   }
-  if (!blu_scope_find_here(T->scope, name->text)) unknown_setting(E, name, "setting", &near); /* else check.c has reported it */
+  if (!blu_scope_find_here(T->scope, name->text))
+    unknown_setting(E, name, "setting", &near); /* else check.c has reported it */
 }
 
 /* ---- data ---- */
@@ -165,7 +169,8 @@ static void bind_data(BluElab *E, BluTrain *T) {
     *slot = (BluSlot){.role = SLOT_DATA, .order = order++, .name = p->name.text, .span = p->name.span};
     BluVal v = {.kind = VAL_SLOT, .u.slot = slot};
     if (!p->type || p->init) {
-      blu_elab_error(E, BLU_E_TRAIN, p->name.span, "`%s` comes from the data: it has a type and no default", p->name.text);
+      blu_elab_error(E, BLU_E_TRAIN, p->name.span, "`%s` comes from the data: it has a type and no default",
+                     p->name.text);
       v = blu_val_unknown;
     } else if (!blu_elab_type(E, T->scope, p->type, &slot->type)) {
       v = blu_val_unknown;
@@ -173,8 +178,9 @@ static void bind_data(BluElab *E, BluTrain *T) {
       blu_elab_error(E, BLU_E_TRAIN, p->type->span, "data has a leading dimension, the batch");
       v = blu_val_unknown;
     } else if (T->batch && slot->type.dim[0] != T->batch) {
-      blu_elab_error(E, BLU_E_TRAIN, p->type->span, "the leading dimension of all data is the batch, %lld, but this is %s",
-                     (long long)T->batch, blu_type_text(E, &slot->type));
+      blu_elab_error(E, BLU_E_TRAIN, p->type->span,
+                     "the leading dimension of all data is the batch, %lld, but this is %s", (long long)T->batch,
+                     blu_type_text(E, &slot->type));
       v = blu_val_unknown;
     } else {
       T->batch = slot->type.dim[0];
@@ -188,7 +194,8 @@ static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool
   *T = (BluTrain){.decl = d, .scope = blu_scope_make(E, file), .training = training};
   blu_scope_define(E, T->scope, "step", blu_host_slot(E, E->step), (BluSpan){0});
   bind_data(E, T);
-  if (!d->params) blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` has no data: name its tensors, as in `train (x: f32[B, 4])`");
+  if (!d->params)
+    blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` has no data: name its tensors, as in `train (x: f32[B, 4])`");
   BluBuild f;
   BluVal last;
   blu_build_start(E, &f, training);
@@ -226,7 +233,8 @@ static void build_settings(BluElab *E, const BluTrain *T) {
     BluOperand v = s->set ? s->value : (BluOperand){.val = blu_val_int(0), .span = T->decl->name.span};
     out[i] = (BluOutput){.role = "output", .name = setting_name[given[i]]};
     if (v.val.kind == VAL_HOST && blu_host_uses_step(v.val.u.host))
-      blu_elab_error(E, BLU_E_SETTING, v.span, "`%s` is known before the first step, so it can't depend on `step`", s->name);
+      blu_elab_error(E, BLU_E_SETTING, v.span, "`%s` is known before the first step, so it can't depend on `step`",
+                     s->name);
     blu_host_scalar(E, &v, &out[i].value);
   }
   blu_build_finish(E, &f, "settings", T->decl->name.span, 2, out);
@@ -247,7 +255,8 @@ void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlot ***sta
     blu_elab_update(E, optimizer->value.val.u.update, states, nstates);
     return;
   }
-  BluDiag *e = blu_elab_error(E, BLU_E_OPTIMIZER, optimizer->value.span, "`optimizer` is an optimizer with its arguments, not %s",
+  BluDiag *e = blu_elab_error(E, BLU_E_OPTIMIZER, optimizer->value.span,
+                              "`optimizer` is an optimizer with its arguments, not %s",
                               blu_val_describe(E, &optimizer->value.val));
   if (optimizer->value.val.kind == VAL_OPTIMIZER)
     blu_diag_help(e, "call it: `%s(...)`", optimizer->value.val.u.decl->decl->name.text);

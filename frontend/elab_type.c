@@ -1,4 +1,4 @@
-/* elab_type.c - types of the language against values: dimension variables, `..`, arguments and results of signatures. */
+/* elab_type.c - types of the language against values: dimension variables, `..`, arguments and results of calls. */
 #include <string.h>
 #include "elab_internal.h"
 
@@ -29,8 +29,8 @@ static bool dim_value(BluElab *E, BluScope *s, const BluDim *dim, int64_t *size,
   return true;
 }
 
-/* The scope's own dimension variable or other name for a dimension that is a lone name; NULL: it is new. Operations and other
- * built-in names don't count, so that `e` or `log` may name a dimension. */
+/* The scope's own dimension variable or other name for a dimension that is a lone name; NULL: it is new. Operations and
+ * other built-in names don't count, so that `e` or `log` may name a dimension. */
 static BluBinding *dim_binding(BluElab *E, BluScope *s, const BluDim *dim) {
   for (; s && s != E->builtins; s = s->parent) {
     BluBinding *b = blu_scope_find_here(s, dim->expr->u.name);
@@ -49,8 +49,8 @@ static bool too_many(BluElab *E, BluSpan at) {
   return false;
 }
 
-/* The name and unit of a dimension as a function's caller knows them: those of its argument for a dimension variable; names
- * of the function's own surroundings mean nothing there, unless they stand at the top of a file. */
+/* The name and unit of a dimension as a function's caller knows them: those of its argument for a dimension variable;
+ * names of the function's own surroundings mean nothing there, unless they stand at the top of a file. */
 static void as_caller_knows(BluElab *E, BluScope *s, const BluDim *dim, const char **name, bool *unit) {
   const BluBinding *b = *name ? dim_binding(E, s, dim) : NULL;
   if (!b) return;
@@ -87,16 +87,20 @@ static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest
   return true;
 }
 
-bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out) { return type_of(E, s, t, NULL, false, out); }
+bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out) {
+  return type_of(E, s, t, NULL, false, out);
+}
 
-static void mismatch(BluElab *E, const BluParam *p, const BluOperand *arg, const BluType *have, const char *reason, BluSpan at) {
-  BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENT_TYPE, arg->span, "`%s` can't be %s: %s", p->name.text, blu_type_text(E, have), reason);
+static void mismatch(BluElab *E, const BluParam *p, const BluOperand *arg, const BluType *have, const char *reason,
+                     BluSpan at) {
+  BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENT_TYPE, arg->span, "`%s` can't be %s: %s", p->name.text,
+                              blu_type_text(E, have), reason);
   blu_diag_note(d, at, "by this signature");
 }
 
 /* Matches one dimension of a parameter's type: binds a new dimension variable, or compares. */
-static bool match_dim(BluElab *E, BluScope *s, const BluParam *p, const BluDim *dim, const BluOperand *arg, BluType *have,
-                      const BluType *given, int i) {
+static bool match_dim(BluElab *E, BluScope *s, const BluParam *p, const BluDim *dim, const BluOperand *arg,
+                      BluType *have, const BluType *given, int i) {
   if (dim->kind == BLU_DIM_HOLE) return hole(E, dim);
   if (dim->expr->kind == BLU_EXPR_NAME && !dim_binding(E, s, dim)) {
     BluBinding *b = blu_scope_define(E, s, dim->expr->u.name, blu_val_int(have->dim[i]), dim->span);
@@ -111,14 +115,15 @@ static bool match_dim(BluElab *E, BluScope *s, const BluParam *p, const BluDim *
   if (!dim_value(E, s, dim, &size, &have->name[i], &have->unit[i])) return false;
   if (size == given->dim[i]) return true;
   mismatch(E, p, arg, given,
-           have->name[i] ? blu_arena_print(E->arena, "dimension %d should be %s = %lld", i, have->name[i], (long long)size)
-                         : blu_arena_print(E->arena, "dimension %d should be %lld", i, (long long)size),
+           have->name[i]
+               ? blu_arena_print(E->arena, "dimension %d should be %s = %lld", i, have->name[i], (long long)size)
+               : blu_arena_print(E->arena, "dimension %d should be %lld", i, (long long)size),
            dim->span);
   return false;
 }
 
-static bool match_rest(BluElab *E, const BluParam *p, const BluOperand *arg, BluRest *rest, const BluType *given, int from, int n,
-                       BluSpan at) {
+static bool match_rest(BluElab *E, const BluParam *p, const BluOperand *arg, BluRest *rest, const BluType *given,
+                       int from, int n, BluSpan at) {
   if (!rest->bound) {
     *rest = (BluRest){.bound = true, .n = n};
     for (int i = 0; i < n; i++) {
@@ -153,7 +158,8 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
     return blu_val_unknown;
   }
   if (given.elem != elem) {
-    mismatch(E, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)), p->type->elem.span);
+    mismatch(E, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)),
+             p->type->elem.span);
     return blu_val_unknown;
   }
   int fixed = 0, rests = 0;
@@ -163,8 +169,10 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
     return blu_val_unknown;
   }
   if (rests ? given.rank < fixed : given.rank != fixed) {
-    mismatch(E, p, arg, &given, blu_arena_print(E->arena, "it should have %s%d dimension%s, not %d", rests ? "at least " : "", fixed,
-                                                fixed == 1 ? "" : "s", given.rank), p->type->span);
+    mismatch(E, p, arg, &given,
+             blu_arena_print(E->arena, "it should have %s%d dimension%s, not %d", rests ? "at least " : "", fixed,
+                             fixed == 1 ? "" : "s", given.rank),
+             p->type->span);
     return blu_val_unknown;
   }
   BluType seen = given;
@@ -190,7 +198,8 @@ static BluVal fit_one(BluElab *E, BluScope *s, const BluResult *r, const BluRest
   MlirValue m;
   if (!blu_val_type(&v, &have)) {
     bool scalar = v.kind == VAL_HOST || (v.kind >= VAL_INT && v.kind <= VAL_BOOL);
-    if (scalar && want.rank == 0 && E->build) return blu_elab_spread(E, &o, &want, &m) ? blu_val_tensor(E, m, &want) : blu_val_unknown;
+    if (scalar && want.rank == 0 && E->build)
+      return blu_elab_spread(E, &o, &want, &m) ? blu_val_tensor(E, m, &want) : blu_val_unknown;
     BluDiag *d = blu_elab_error(E, BLU_E_RESULT_TYPE, at, "the result should be %s, but is %s", blu_type_text(E, &want),
                                 blu_val_describe(E, &v));
     blu_diag_note(d, r->type->span, "by this signature");
@@ -205,17 +214,20 @@ static BluVal fit_one(BluElab *E, BluScope *s, const BluResult *r, const BluRest
   return blu_elab_tensor(E, &o, &m, &have) ? blu_val_tensor(E, m, &want) : blu_val_unknown;
 }
 
-BluVal blu_elab_fit_result(BluElab *E, BluScope *s, const BluSignature *sig, const BluRest *rest, BluVal v, BluSpan at) {
+BluVal blu_elab_fit_result(BluElab *E, BluScope *s, const BluSignature *sig, const BluRest *rest, BluVal v,
+                           BluSpan at) {
   if (!sig->nresults || v.kind == VAL_UNKNOWN) return v;
   if (!sig->tuple) return fit_one(E, s, sig->results, rest, v, at);
   if (v.kind != VAL_TUPLE || v.u.list->n != sig->nresults) {
-    BluDiag *d = blu_elab_error(E, BLU_E_RESULT_TYPE, at, "the result should be a tuple of %d values, but is %s", sig->nresults,
-                                v.kind == VAL_TUPLE ? blu_arena_print(E->arena, "one of %d", v.u.list->n) : blu_val_describe(E, &v));
+    BluDiag *d = blu_elab_error(
+        E, BLU_E_RESULT_TYPE, at, "the result should be a tuple of %d values, but is %s", sig->nresults,
+        v.kind == VAL_TUPLE ? blu_arena_print(E->arena, "one of %d", v.u.list->n) : blu_val_describe(E, &v));
     blu_diag_note(d, sig->span, "by this signature");
     return blu_val_unknown;
   }
   BluVal out = blu_val_list(E, VAL_TUPLE, sig->nresults);
   int i = 0;
-  for (const BluResult *r = sig->results; r; r = r->next, i++) out.u.list->item[i] = fit_one(E, s, r, rest, v.u.list->item[i], at);
+  for (const BluResult *r = sig->results; r; r = r->next, i++)
+    out.u.list->item[i] = fit_one(E, s, r, rest, v.u.list->item[i], at);
   return out;
 }

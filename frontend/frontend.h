@@ -22,8 +22,8 @@ bool blu_frontend_print_ast(const BluFrontendOptions *o, BluDiags *ds, FILE *out
  * blu_context_load and stays single-threaded. */
 MlirModule blu_frontend_build(MlirContext ctx, const BluFrontendOptions *o, BluDiags *ds);
 
-/* Reports what a later stage found (no gradient, no lowering) at an operation's location, as if the front end had said it:
- * with the source line, and for an operation of the library with the user's call as a note. */
+/* Reports what a later stage found (no gradient, no lowering) at an operation's location, as if the front end had said
+ * it: with the source line, and for an operation of the library with the user's call as a note. */
 void blu_frontend_error_at(BluDiags *ds, MlirLocation loc, const char *message);
 
 #endif

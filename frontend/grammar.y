@@ -1,5 +1,5 @@
-/* grammar.y - the grammar of the language, free of conflicts. A production builds its node and nothing else; what is more than
- * syntax is judged by check.c and elab*.c. After an error the parser goes on behind the next `;` or `}`. */
+/* grammar.y - the grammar of the language, free of conflicts. A production builds its node and nothing else; what is
+ * more than syntax is judged by check.c and elab*.c. After an error the parser goes on behind the next `;` or `}`. */
 %require "3.8"
 %define api.prefix {blu_yy}
 %define api.pure full
@@ -63,8 +63,8 @@ static void blu_yyerror(BluSpan *at, BluParser *p, const char *message);
 %token <i> INT "an integer"
 %token <real> REAL "a number"
 %token IMPORT "`import`" CONST "`const`" RUN "`run`" LET "`let`" VAR "`var`" FN "`fn`" MODULE "`module`" PARAM "`param`"
-  STATE "`state`" CACHE "`cache`" FOR "`for`" IN "`in`" IF "`if`" ELSE "`else`" TRAIN "`train`" FROM "`from`" ENTRY "`entry`"
-  OPTIMIZER "`optimizer`" PER "`per`" NOT "`not`" AND "`and`" OR "`or`"
+  STATE "`state`" CACHE "`cache`" FOR "`for`" IN "`in`" IF "`if`" ELSE "`else`" TRAIN "`train`" FROM "`from`"
+  ENTRY "`entry`" OPTIMIZER "`optimizer`" PER "`per`" NOT "`not`" AND "`and`" OR "`or`"
 %token ARROW "`->`" COMMIT "`:=`" DOTDOT "`..`" LE "`<=`" GE "`>=`" EQ "`==`" NE "`!=`" HOLE "`_`"
 %token END 0 "the end of the file"
 
@@ -111,28 +111,34 @@ static void blu_yyerror(BluSpan *at, BluParser *p, const char *message);
 file: items                                     { p->file->decls = $1.first; }
     ;
 items: %empty                                   { $$ = (BluDecls){0}; }
-    | items item                                { $$ = $1; for (BluDecl *d = $2, *next; d; d = next) { next = d->next; BLU_APPEND($$, d); } }
+    | items item                                { $$ = blu_parse_add_decls($1, $2); }
     ;
 
 /* ---- declarations ---- */
 
 item: IMPORT ident ';'                          { $$ = blu_parse_decl(p, BLU_DECL_IMPORT, @$); $$->name = $2; }
-    | IMPORT STRING ';'                         { $$ = blu_parse_decl(p, BLU_DECL_IMPORT, @$); $$->name = (BluName){$2, @2, NULL};
+    | IMPORT STRING ';'                         { $$ = blu_parse_decl(p, BLU_DECL_IMPORT, @$);
+                                                  $$->name = (BluName){$2, @2, NULL};
                                                   $$->path = true; }
-    | CONST bindings ';'                        { $$ = $2.first; for (BluDecl *d = $$; d; d = d->next) d->kind = BLU_DECL_CONST; }
-    | RUN bindings ';'                          { $$ = $2.first; for (BluDecl *d = $$; d; d = d->next) d->kind = BLU_DECL_RUN; }
-    | LET pattern '=' value ';'                 { $$ = blu_parse_decl(p, BLU_DECL_LET, @$); $$->pattern = $2; $$->value = $4; }
+    | CONST bindings ';'                        { $$ = blu_parse_set_kind($2, BLU_DECL_CONST); }
+    | RUN bindings ';'                          { $$ = blu_parse_set_kind($2, BLU_DECL_RUN); }
+    | LET pattern '=' value ';'                 { $$ = blu_parse_decl(p, BLU_DECL_LET, @$); $$->pattern = $2;
+                                                  $$->value = $4; }
     | LET pattern '=' error ';'                 { $$ = blu_parse_decl(p, BLU_DECL_LET, @$); $$->pattern = $2;
                                                   $$->value = blu_parse_expr(p, BLU_EXPR_ERROR, @4); yyerrok; }
-    | fn                                        { $$ = blu_parse_decl(p, BLU_DECL_FN, @$); $$->fn = $1; $$->name = $1->name; }
+    | fn                                        { $$ = blu_parse_decl(p, BLU_DECL_FN, @$); $$->fn = $1;
+                                                  $$->name = $1->name; }
     | MODULE ident '(' params ')' '{' members '}'
-                                                { $$ = blu_parse_decl(p, BLU_DECL_MODULE, @$); $$->name = $2; $$->params = $4.first;
+                                                { $$ = blu_parse_decl(p, BLU_DECL_MODULE, @$); $$->name = $2;
+                                                  $$->params = $4.first;
                                                   $$->members = $7.first; }
     | OPTIMIZER ident '(' params ')' '{' members '}'
-                                                { $$ = blu_parse_decl(p, BLU_DECL_OPTIMIZER, @$); $$->name = $2; $$->params = $4.first;
+                                                { $$ = blu_parse_decl(p, BLU_DECL_OPTIMIZER, @$); $$->name = $2;
+                                                  $$->params = $4.first;
                                                   $$->members = $7.first; }
     | TRAIN '(' params ')' source '{' settings '}'
-                                                { $$ = $5; $$->span = @$; $$->params = $3.first; $$->settings = $7.first;
+                                                { $$ = $5; $$->span = @$; $$->params = $3.first;
+                                                  $$->settings = $7.first;
                                                   $$->name = (BluName){"train", @1, NULL}; }
     | ENTRY ident sig block                     { $$ = blu_parse_decl(p, BLU_DECL_ENTRY, @$); $$->name = $2;
                                                   $$->fn = blu_parse_fn(p, $2, $3, $4, @$); }
@@ -141,13 +147,18 @@ item: IMPORT ident ';'                          { $$ = blu_parse_decl(p, BLU_DEC
     ;
 source: %empty                                  { $$ = blu_parse_decl(p, BLU_DECL_TRAIN, @$); }
     | FROM ident                                { $$ = blu_parse_decl(p, BLU_DECL_TRAIN, @$); $$->source = $2; }
-    | FROM ident '(' args ')'                   { $$ = blu_parse_decl(p, BLU_DECL_TRAIN, @$); $$->source = $2; $$->args = $4.first; }
+    | FROM ident '(' args ')'                   { $$ = blu_parse_decl(p, BLU_DECL_TRAIN, @$); $$->source = $2;
+                                                  $$->args = $4.first; }
     ;
-bindings: ident '=' error                       { $$ = (BluDecls){0}; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST, @$);
-                                                  d->name = $1; d->value = blu_parse_expr(p, BLU_EXPR_ERROR, @3); BLU_APPEND($$, d); }
-    | ident '=' expr                            { $$ = (BluDecls){0}; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST, @$);
+bindings: ident '=' error                       { $$ = (BluDecls){0}; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST,
+                                                  @$);
+                                                d->name = $1; d->value = blu_parse_expr(p, BLU_EXPR_ERROR, @3);
+                                                  BLU_APPEND($$, d); }
+    | ident '=' expr                            { $$ = (BluDecls){0}; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST,
+                                                  @$);
                                                   d->name = $1; d->value = $3; BLU_APPEND($$, d); }
-    | bindings ',' ident '=' expr               { $$ = $1; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST, blu_span_join(@3, @5));
+    | bindings ',' ident '=' expr               { $$ = $1; BluDecl *d = blu_parse_decl(p, BLU_DECL_CONST,
+                                                  blu_span_join(@3, @5));
                                                   d->name = $3; d->value = $5; BLU_APPEND($$, d); }
     ;
 fn: FN ident sig block                          { $$ = blu_parse_fn(p, $2, $3, $4, @$); }
@@ -155,13 +166,16 @@ fn: FN ident sig block                          { $$ = blu_parse_fn(p, $2, $3, $
 members: %empty                                 { $$ = (BluMembers){0}; }
     | members member                            { $$ = $1; BLU_APPEND($$, $2); }
     ;
-member: LET pattern '=' value ';'               { $$ = blu_parse_member_decl(p, BLU_MEMBER_LET, @$); $$->pattern = $2; $$->value = $4; }
+member: LET pattern '=' value ';'               { $$ = blu_parse_member_decl(p, BLU_MEMBER_LET, @$); $$->pattern = $2;
+                                                  $$->value = $4; }
     | LET pattern '=' error ';'                 { $$ = blu_parse_member_decl(p, BLU_MEMBER_LET, @$); $$->pattern = $2;
                                                   $$->value = blu_parse_expr(p, BLU_EXPR_ERROR, @4); yyerrok; }
     | PARAM names ':' type '=' value ';'        { $$ = blu_parse_member_decl(p, BLU_MEMBER_PARAM, @$);
-                                                  $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4; $$->value = $6; }
+                                                $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4;
+                                                  $$->value = $6; }
     | STATE names ':' type '=' value ';'        { $$ = blu_parse_member_decl(p, BLU_MEMBER_STATE, @$);
-                                                  $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4; $$->value = $6; }
+                                                $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4;
+                                                  $$->value = $6; }
     | STATE names '=' value ';'                 { $$ = blu_parse_member_decl(p, BLU_MEMBER_STATE, @$);
                                                   $$->pattern = blu_parse_pattern($2, false, @2); $$->value = $4; }
     | CACHE names ':' type ';'                  { $$ = blu_parse_member_decl(p, BLU_MEMBER_CACHE, @$);
@@ -213,24 +227,29 @@ dim: expr                                       { $$ = blu_parse_dim(p, BLU_DIM_
 
 block: '{' stmts '}'                            { $$ = blu_parse_block(p, $2, NULL, @$); }
     | '{' stmts expr '}'                        { $$ = blu_parse_block(p, $2, $3, @$); }
-    | '{' stmts error '}'                       { $$ = blu_parse_block(p, $2, blu_parse_expr(p, BLU_EXPR_ERROR, @3), @$); yyerrok; }
+    | '{' stmts error '}'                       { $$ = blu_parse_block(p, $2, blu_parse_expr(p, BLU_EXPR_ERROR, @3),
+                                                  @$); yyerrok; }
     ;
 stmts: %empty                                   { $$ = (BluStmts){0}; }
     | stmts stmt                                { $$ = $1; BLU_APPEND($$, $2); }
     ;
 stmt: assignment
-    | ident COMMIT value ';'                    { $$ = blu_parse_stmt(p, BLU_STMT_COMMIT, @$, blu_parse_lone(p, $1), $3); }
+    | ident COMMIT value ';'                    { $$ = blu_parse_stmt(p, BLU_STMT_COMMIT, @$, blu_parse_lone(p, $1),
+                                                  $3); }
     ;
 assignment: LET pattern '=' value ';'           { $$ = blu_parse_stmt(p, BLU_STMT_LET, @$, $2, $4); }
-    | LET pattern '=' error ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LET, @$, $2, blu_parse_expr(p, BLU_EXPR_ERROR, @4));
+    | LET pattern '=' error ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LET, @$, $2, blu_parse_expr(p,
+                                                  BLU_EXPR_ERROR, @4));
                                                   yyerrok; }
     | VAR ident '=' error ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_VAR, @$, blu_parse_lone(p, $2),
                                                     blu_parse_expr(p, BLU_EXPR_ERROR, @4)); yyerrok; }
     | VAR ident '=' value ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_VAR, @$, blu_parse_lone(p, $2), $4); }
     | ident '=' value ';'                       { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p, $1), $3); }
     | FOR pattern IN range block                { $$ = blu_parse_for(p, $2, $4, $5, @$); }
-    | if_stmt                                   { $$ = blu_parse_stmt(p, BLU_STMT_IF, @$, (BluPattern){.span = @1}, $1); }
-    | error ';'                                 { $$ = blu_parse_stmt(p, BLU_STMT_ERROR, @$, (BluPattern){.span = @$}, NULL); yyerrok; }
+    | if_stmt                                   { $$ = blu_parse_stmt(p, BLU_STMT_IF, @$, (BluPattern){.span = @1},
+                                                  $1); }
+    | error ';'                                 { $$ = blu_parse_stmt(p, BLU_STMT_ERROR, @$, (BluPattern){.span = @$},
+                                                  NULL); yyerrok; }
     ;
 settings: %empty                                { $$ = (BluStmts){0}; }
     | settings setting                          { $$ = $1; BLU_APPEND($$, $2); }
@@ -238,10 +257,13 @@ settings: %empty                                { $$ = (BluStmts){0}; }
 setting: assignment
     | ident '=' value PER expr ';'              { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p, $1), $3);
                                                   $$->per = $5; }
-    | OPTIMIZER '=' value ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p, (BluName){"optimizer", @1, NULL}), $3); }
-    | label ident '=' value ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2), $4);
+    | OPTIMIZER '=' value ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p,
+                                                  (BluName){"optimizer", @1, NULL}), $3); }
+    | label ident '=' value ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2),
+                                                  $4);
                                                   $$->label = $1; }
-    | label ident '=' value PER expr ';'        { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2), $4);
+    | label ident '=' value PER expr ';'        { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2),
+                                                  $4);
                                                   $$->label = $1; $$->per = $6; }
     ;
 label: ident
@@ -257,11 +279,13 @@ pattern: ident                                  { $$ = blu_parse_lone(p, $1); }
     | HOLE                                      { $$ = blu_parse_lone(p, (BluName){"_", @1, NULL}); }
     | '(' names ')'                             { $$ = blu_parse_pattern($2, true, @$); }
     ;
-names: ident                                    { $$ = (BluNameList){0}; BLU_APPEND($$, blu_parse_name(p, $1)); $$.n = 1; }
+names: ident                                    { $$ = (BluNameList){0}; BLU_APPEND($$, blu_parse_name(p, $1));
+                                                  $$.n = 1; }
     | HOLE                                      { $$ = (BluNameList){0}; $$.n = 1;
                                                   BLU_APPEND($$, blu_parse_name(p, ((BluName){"_", @1, NULL}))); }
     | names ',' ident                           { $$ = $1; BLU_APPEND($$, blu_parse_name(p, $3)); $$.n++; }
-    | names ',' HOLE                            { $$ = $1; BLU_APPEND($$, blu_parse_name(p, ((BluName){"_", @3, NULL}))); $$.n++; }
+    | names ',' HOLE                            { $$ = $1; BLU_APPEND($$, blu_parse_name(p, ((BluName){"_", @3,
+                                                  NULL}))); $$.n++; }
     ;
 ident: IDENT                                    { $$ = (BluName){$1, @1, NULL}; }
     ;
@@ -298,7 +322,8 @@ postfix: IDENT                                  { $$ = blu_parse_expr(p, BLU_EXP
     | REAL                                      { $$ = blu_parse_expr(p, BLU_EXPR_REAL, @$); $$->u.real = $1; }
     | STRING                                    { $$ = blu_parse_expr(p, BLU_EXPR_STRING, @$); $$->u.name = $1; }
     | '(' value ')'                             { $$ = $2; }
-    | '(' value ',' exprs ')'                   { BluExprs all = {$2, $2, 1}; $2->next = $4.first; all.last = $4.last; all.n += $4.n;
+    | '(' value ',' exprs ')'                   { BluExprs all = {$2, $2, 1}; $2->next = $4.first; all.last = $4.last;
+                                                  all.n += $4.n;
                                                   $$ = blu_parse_list(p, BLU_EXPR_TUPLE, all, @$); }
     | postfix '(' args ')'                      { $$ = blu_parse_call(p, $1, $3, @$); }
     | postfix '.' ident                         { $$ = blu_parse_member(p, $1, $3, @$); }
@@ -329,7 +354,8 @@ args1: arg                                      { $$ = (BluArgList){0}; BLU_APPE
     | args1 ',' arg                             { $$ = $1; BLU_APPEND($$, $3); }
     ;
 arg: value                                      { $$ = blu_arena_alloc(p->arena, sizeof *$$); $$->value = $1; }
-    | ident '=' value                           { $$ = blu_arena_alloc(p->arena, sizeof *$$); $$->name = $1; $$->value = $3; }
+    | ident '=' value                           { $$ = blu_arena_alloc(p->arena, sizeof *$$); $$->name = $1;
+                                                  $$->value = $3; }
     ;
 
 %%
@@ -348,6 +374,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, BluParser *p) {
   if (n < 0) return n;
   for (int i = 0; i < n; i++) expected[i] = yysymbol_name(kinds[i]);
   yysymbol_kind_t found = yypcontext_token(context);
-  blu_parse_unexpected(p, *yypcontext_location(context), found == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(found), expected, n);
+  const char *name = found == YYSYMBOL_YYEMPTY ? NULL : yysymbol_name(found);
+  blu_parse_unexpected(p, *yypcontext_location(context), name, expected, n);
   return 0;
 }

@@ -14,7 +14,8 @@ typedef struct {
 void *blu_names_find(const BluNames *t, const char *name);  /* NULL: absent */
 void blu_names_add(BluArena *a, BluNames *t, const char *name, void *item); /* the name is new, the item not NULL */
 
-/* The candidate nearest to `wanted`, if any is near: at most a third of its letters changed, added, left out or swapped. */
+/* The candidate nearest to `wanted`, if any is near: at most a third of its letters changed, added, left out or
+ * swapped. */
 typedef struct { const char *wanted, *best; int distance; } BluNearest;
 void blu_nearest_try(BluNearest *n, const char *candidate);
 void blu_nearest_try_all(BluNearest *n, const BluNames *t);

@@ -184,3 +184,16 @@ BluDecl *blu_parse_decl(BluParser *p, BluDeclKind kind, BluSpan span) {
   d->span = span;
   return d;
 }
+
+BluDecls blu_parse_add_decls(BluDecls list, BluDecl *more) {
+  for (BluDecl *next; more; more = next) {
+    next = more->next;
+    BLU_APPEND(list, more);
+  }
+  return list;
+}
+
+BluDecl *blu_parse_set_kind(BluDecls list, BluDeclKind kind) {
+  for (BluDecl *d = list.first; d; d = d->next) d->kind = kind;
+  return list.first;
+}

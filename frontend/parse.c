@@ -15,7 +15,8 @@ struct yy_buffer_state *blu_flex__scan_bytes(const char *text, int n, void *scan
 void blu_parse_too_deep(BluParser *p, BluSpan at) {
   if (p->stopped) return;
   p->stopped = true;
-  blu_diags_add(p->diags, BLU_E_NESTING, at, "nested deeper than %d; the rest of the file is not read", BLU_MAX_NESTING);
+  blu_diags_add(p->diags, BLU_E_NESTING, at, "nested deeper than %d; the rest of the file is not read",
+                BLU_MAX_NESTING);
 }
 
 int blu_yylex(BLU_YYSTYPE *value, BluSpan *at, BluParser *p) {
@@ -40,9 +41,10 @@ static bool has(const char *const *set, int n, const char *token) {
 }
 
 /* Tokens that start an expression, and those that carry one on; the messages sum them up. */
-static const char *const firsts[] = {"a name", "an integer", "a number", "a string", "`not`", "`if`", "'-'", "'('", "'['"};
-static const char *const operators[] = {
-  "`or`", "`and`", "`==`", "`!=`", "`<=`", "`>=`", "'<'", "'>'", "'+'", "'-'", "'*'", "'/'", "'%'", "'@'", "'^'", "'('", "'['", "'.'"};
+static const char *const firsts[] = {"a name", "an integer", "a number", "a string", "`not`",
+                                     "`if`",   "'-'",        "'('",      "'['"};
+static const char *const operators[] = {"`or`", "`and`", "`==`", "`!=`", "`<=`", "`>=`", "'<'", "'>'", "'+'",
+                                        "'-'",  "'*'",   "'/'",  "'%'",  "'@'",  "'^'",  "'('", "'['", "'.'"};
 enum { FIRSTS = sizeof firsts / sizeof *firsts, OPERATORS = sizeof operators / sizeof *operators };
 
 static const char *show(BluParser *p, const char *token) {
@@ -74,7 +76,8 @@ void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const cha
   const char *list = "";
   for (int i = 0; i < items && all <= FEW; i++)
     list = blu_arena_print(p->arena, "%s%s%s", list, i == 0 ? ": expected " : i == items - 1 ? " or " : ", ", item[i]);
-  BluDiag *d = blu_diags_add(p->diags, BLU_E_SYNTAX, at, "unexpected %s%s", found ? without_article(show(p, found)) : "text", list);
+  BluDiag *d = blu_diags_add(p->diags, BLU_E_SYNTAX, at, "unexpected %s%s",
+                             found ? without_article(show(p, found)) : "text", list);
   if (found && found[0] == '`' && found[1] >= 'a' && found[1] <= 'z' && has(expected, n, "a name"))
     blu_diag_help(d, "%s is a reserved word and can't be a name", found);
 }

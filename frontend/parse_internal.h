@@ -34,7 +34,7 @@ typedef struct { BluSub *first, *last; } BluSubs;
    (list).last = (list).last ? (list).last->next : (list).first)
 
 void blu_parse_too_deep(BluParser *p, BluSpan at); /* reports once and ends the parse */
-/* Reports a syntax error. Tokens are named as in grammar.y: `for`, 'x' for a character, "a name"; found NULL: unknown. */
+/* Reports a syntax error. Tokens are named as in grammar.y: `for`, 'x' for a character, "a name"; NULL: unknown. */
 void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const char *const *expected, int n);
 
 BluExpr *blu_parse_expr(BluParser *p, BluExprKind kind, BluSpan span);
@@ -59,6 +59,8 @@ BluParam *blu_parse_param(BluParser *p, BluName name, BluTypeExpr *type, BluExpr
 BluResult *blu_parse_result(BluParser *p, BluName name, BluTypeExpr *type);
 BluFn *blu_parse_fn(BluParser *p, BluName name, BluSignature sig, BluBlock *body, BluSpan span);
 BluMember *blu_parse_member_decl(BluParser *p, BluMemberKind kind, BluSpan span);
+BluDecls blu_parse_add_decls(BluDecls list, BluDecl *more);
+BluDecl *blu_parse_set_kind(BluDecls list, BluDeclKind kind); /* of all; the first of them */
 BluDecl *blu_parse_decl(BluParser *p, BluDeclKind kind, BluSpan span);
 
 #endif

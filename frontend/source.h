@@ -17,7 +17,8 @@ typedef struct {
   int lines;
 } BluSource;
 
-/* A range of source text; `end_col` is one past the last character. No place at all: src == NULL. A whole file: line == 0. */
+/* A range of source text; `end_col` is one past the last character. No place at all: src == NULL. A whole file: line ==
+ * 0. */
 typedef struct {
   const BluSource *src;
   int line, col, end_line, end_col;

@@ -57,7 +57,9 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
     case VAL_STRING: return "a string";
     case VAL_LIST: return "a list";
     case VAL_TUPLE: return "a tuple";
-    case VAL_FN: return v->u.fn->fn->name.text ? blu_arena_print(E->arena, "the function `%s`", v->u.fn->fn->name.text) : "a function";
+    case VAL_FN:
+      return v->u.fn->fn->name.text ? blu_arena_print(E->arena, "the function `%s`", v->u.fn->fn->name.text)
+                                    : "a function";
     case VAL_OP: return blu_arena_print(E->arena, "the operation `%s`", v->u.op->name);
     case VAL_BUILTIN: return blu_arena_print(E->arena, "the function `%s`", v->u.builtin->name);
     case VAL_CAST: return blu_arena_print(E->arena, "the type %s", blu_elem_name(v->u.elem));
@@ -65,7 +67,8 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
     case VAL_OPTIMIZER: return blu_arena_print(E->arena, "the optimizer `%s`", v->u.decl->decl->name.text);
     case VAL_NAMESPACE: return "an imported file";
     case VAL_INSTANCE: return blu_arena_print(E->arena, "an instance of `%s`", v->u.instance->decl->name.text);
-    case VAL_UPDATE: return blu_arena_print(E->arena, "the optimizer `%s` with its arguments", v->u.update->decl->name.text);
+    case VAL_UPDATE:
+      return blu_arena_print(E->arena, "the optimizer `%s` with its arguments", v->u.update->decl->name.text);
     case VAL_INIT: return "an initial value";
     case VAL_HOST: return blu_host_is_bool(v->u.host) ? "a condition of the run" : "a number of the run";
     case VAL_SLOT:
@@ -75,9 +78,9 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
 }
 
 const char *blu_op_text(const BluOp *op) {
-  static const struct { const char *op, *text; } written[] = {
-    {"neg", "-"}, {"add", "+"}, {"sub", "-"}, {"mul", "*"}, {"div", "/"}, {"pow", "^"}, {"matmul", "@"}, {"eq", "=="}, {"ne", "!="},
-    {"lt", "<"}, {"le", "<="}, {"gt", ">"}, {"ge", ">="}};
+  static const struct { const char *op, *text;
+  } written[] = {{"neg", "-"}, {"add", "+"}, {"sub", "-"}, {"mul", "*"}, {"div", "/"}, {"pow", "^"}, {"matmul", "@"},
+                 {"eq", "=="}, {"ne", "!="}, {"lt", "<"},  {"le", "<="}, {"gt", ">"},  {"ge", ">="}};
   for (size_t i = 0; i < sizeof written / sizeof *written; i++)
     if (!strcmp(written[i].op, op->name)) return written[i].text;
   return op->name;

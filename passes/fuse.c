@@ -14,8 +14,12 @@
 
 typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; } Group;
 
+/* The kernels of the module so far, as text: equal text is an equal kernel. */
+typedef struct { struct { MlirOperation func; char *text; } *kernel; int n, cap; } Library;
+
 typedef struct {
   MlirModule module;
+  Library *library;
   MlirOperation func;
   Group *group;
   int n, cap, segment;  /* segment: guards passed so far; no group spans one */
@@ -313,18 +317,25 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
+typedef struct { char *text; size_t size; } Text;
+
 static void append(MlirStringRef s, void *user) {
-  char **text = user;
-  size_t n = *text ? strlen(*text) : 0;
-  *text = realloc(*text, n + s.length + 1);
-  memcpy(*text + n, s.data, s.length);
-  (*text)[n + s.length] = 0;
+  Text *t = user;
+  t->text = realloc(t->text, t->size + s.length + 1);
+  memcpy(t->text + t->size, s.data, s.length);
+  t->text[t->size += s.length] = 0;
 }
 
-static char *printed(MlirOperation op) {
-  char *text = NULL;
-  mlirOperationPrint(op, append, &text);
-  return text;
+/* A function as text, without its name. */
+static char *printed(MlirOperation func) {
+  Text t = {0};
+  MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+  mlirOpPrintingFlagsAssumeVerified(flags);
+  mlirOperationPrintWithFlags(func, flags, append, &t);
+  mlirOpPrintingFlagsDestroy(flags);
+  size_t name = strcspn(t.text, "(");
+  memmove(t.text, t.text + name, t.size - name + 1);
+  return t.text;
 }
 
 /* matmul_add_relu_64x256: what the kernel does, and over what. */
@@ -338,21 +349,19 @@ static void name_kernel(const Group *g, char *name, size_t size) {
   if (!g->space.rank) snprintf(name + n, size - n, "scalar");
 }
 
-static const char *after_name(const char *function) { return function + strcspn(function, "("); }
-
-/* An equal kernel of the module, other than f itself; f's name doesn't count. */
-static MlirOperation find_equal(MlirModule m, MlirOperation f) {
-  char *text = printed(f);
-  MlirOperation found = {0};
-  for (MlirOperation o = mlirBlockGetFirstOperation(mlirModuleGetBody(m)); !mlirOperationIsNull(o) && mlirOperationIsNull(found);
-       o = mlirOperationGetNextInBlock(o)) {
-    if (mlirOperationEqual(o, f) || !*blu_get_string(o, "blu.kernel")) continue;
-    char *other = printed(o);
-    if (!strcmp(after_name(text), after_name(other))) found = o;
-    free(other);
-  }
-  free(text);
-  return found;
+/* func itself, or the equal kernel that was there before; then func is gone. */
+static MlirOperation unique(Library *lib, MlirOperation func) {
+  char *text = printed(func);
+  for (int i = 0; i < lib->n; i++)
+    if (!strcmp(lib->kernel[i].text, text)) {
+      free(text);
+      mlirOperationDestroy(func);
+      return lib->kernel[i].func;
+    }
+  if (lib->n == lib->cap) lib->kernel = realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
+  lib->kernel[lib->n].func = func;
+  lib->kernel[lib->n++].text = text;
+  return func;
 }
 
 static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, int *nout) {
@@ -379,10 +388,7 @@ static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, in
   blu_set_string(func, "blu.kernel", blu_kernel_kind_names[from->kind]);
   blu_set_ints(func, "blu.space", from->space.rank, from->space.dim);
   free(results);
-  MlirOperation equal = find_equal(f->module, func);
-  if (mlirOperationIsNull(equal)) return func;
-  mlirOperationDestroy(func);
-  return equal;
+  return unique(f->library, func);
 }
 
 static MlirValue rewritten(const Fuse *f, MlirValue v) {
@@ -452,14 +458,17 @@ static void write_function(Fuse *f) {
 bool blu_pass_fuse(MlirModule m) {
   int n;
   MlirOperation *funcs = blu_module_funcs(m, &n);
+  Library library = {0};
   for (int i = 0; i < n; i++) {
-    Fuse f = {.module = m, .func = funcs[i]};
+    Fuse f = {.module = m, .library = &library, .func = funcs[i]};
     form_groups(&f);
     write_function(&f);
     for (int g = 0; g < f.n; g++) free(f.group[g].anchor);
     free(f.group);
     blu_map_free(&f.group_of), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
+  for (int i = 0; i < library.n; i++) free(library.kernel[i].text);
+  free(library.kernel);
   free(funcs);
   return true;
 }

@@ -13,7 +13,7 @@ static int fail(const BluError *err, int code) {
 
 /* --- train, eval --- */
 
-/* False with the first feature that is missing named, if the processor can't run the compiled code. */
+/* False, with what is missing named, if the processor can't run the compiled code. */
 static bool check_processor(BluError *err, const BluProgram *program) {
   char missing[200];
   BluCpuid id = blu_host_cpuid();

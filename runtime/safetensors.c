@@ -107,8 +107,8 @@ static bool expect(Reader *r, char c) {
   return take(r, c) || refuse(r, what);
 }
 
-/* Reads a string into `*to`, NUL-terminated, and moves *to behind it; it never grows. A \u escape stays as it is written
- * unless it stands for ASCII. */
+/* Reads a string into `*to`, NUL-terminated, and moves *to behind it; it never grows. A \u escape stays as it is
+ * written unless it stands for ASCII. */
 static bool read_string(Reader *r, char **to) {
   if (!expect(r, '"')) return false;
   char *out = *to;

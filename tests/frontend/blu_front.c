@@ -1,5 +1,6 @@
 /* blu_front.c - the front end alone, for tests: blu-front [--emit=ast|blu] [--locations] [-D NAME=VALUE] FILE
- * Prints the tree or the module to stdout, diagnostics to stderr. Exit status 1 after errors, 2 for a wrong command line.
+ * Prints the tree or the module to stdout, diagnostics to stderr. Exit status 1 after errors, 2 for a wrong command
+ * line.
  * --fail-at=OP reports each op of that name through blu_frontend_error_at, as a later stage would. */
 #include <stdio.h>
 #include <string.h>

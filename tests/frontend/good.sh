@@ -1,6 +1,6 @@
 #!/bin/sh
-# good.sh BLU_FRONT FILECHECK: every good/*.blu compiles without errors to the IR that its CHECK lines describe; every std module
-# and every model compiles too.
+# good.sh BLU_FRONT FILECHECK: every good/*.blu compiles without errors to the IR that its CHECK lines describe; every
+# std module and every model compiles too.
 front=$1 filecheck=$2 failed=0 n=0
 cd "$(dirname "$0")" || exit 2
 out=$(mktemp) || exit 2

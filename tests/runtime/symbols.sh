@@ -3,8 +3,7 @@
 set -u
 names="exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sin|cos|sincos|tan|asin|acos|atan|atan2|sinh|cosh|tanh"
 names="$names|erf|erfc|cbrt|tgamma|lgamma"
-bad=$(nm "$1" | awk '{print $NF}' |
-  grep -E "^($names)[fl]?\$")
+bad=$(nm "$1" | awk '{print $NF}' | grep -E "^($names)[fl]?\$")
 if [ -n "$bad" ]; then echo "libm functions in the runtime:" $bad; exit 1; fi
 undefined=$(nm -u "$1" | awk '$1 == "U" && $2 != "blu_program" && $2 != "_GLOBAL_OFFSET_TABLE_" {print $2}')
 if [ -n "$undefined" ]; then echo "undefined in the runtime:" $undefined; exit 1; fi

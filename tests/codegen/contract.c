@@ -1,0 +1,244 @@
+/* contract.c - see contract.h. Elementwise ops run the very rules that the compiler emits, through a BluEmit that computes. */
+#include "contract.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "dialects/map.h"
+#include "runtime/abi.h"
+
+enum { LANES = 16, CHAIN = 256 };
+
+static int64_t index_of_point;
+
+/* ---- a BluEmit that computes ---- */
+
+typedef BluEmitVal V;
+static V f32(float x) { return (V){.elem = BLU_F32, .u.f = x}; }
+static V f64(double x) { return (V){.elem = BLU_F64, .u.d = x}; }
+static V integer(BluElem e, int64_t x) {
+  if (e == BLU_I32) x = (int32_t)x;
+  if (e == BLU_U8) x = (uint8_t)x;
+  if (e == BLU_BOOL) x = x & 1;
+  return (V){.elem = e, .u.i = x};
+}
+static bool is_float(V v) { return blu_elem_is_float(v.elem); }
+static double as_double(V v) { return v.elem == BLU_F32 ? v.u.f : v.elem == BLU_F64 ? v.u.d : (double)v.u.i; }
+
+static V constant(BluEmit *e, BluElem t, double v) { return (void)e, t == BLU_F32 ? f32((float)v) : f64(v); }
+static V bits(BluEmit *e, BluElem t, uint64_t pattern) { return (void)e, integer(t, (int64_t)pattern); }
+static V point(BluEmit *e) { return (void)e, integer(BLU_I64, index_of_point); }
+
+static bool holds(BluPrim p, V a, V b) {
+  double x = as_double(a), y = as_double(b);
+  if (!is_float(a)) {
+    int64_t i = a.u.i, j = b.u.i;
+    return p == BLU_PRIM_EQ ? i == j : p == BLU_PRIM_NE ? i != j : p == BLU_PRIM_LT ? i < j : p == BLU_PRIM_LE ? i <= j : p == BLU_PRIM_GT ? i > j : i >= j;
+  }
+  return p == BLU_PRIM_EQ ? x == y : p == BLU_PRIM_NE ? x != y : p == BLU_PRIM_LT ? x < y : p == BLU_PRIM_LE ? x <= y : p == BLU_PRIM_GT ? x > y : x >= y;
+}
+
+static V convert(BluElem to, V a) {
+  if (to == BLU_F64) return f64(as_double(a));
+  if (to == BLU_F32) return f32(is_float(a) ? (float)as_double(a) : (float)a.u.i);
+  double lo = to == BLU_I32 ? INT32_MIN : to == BLU_I64 ? (double)INT64_MIN : 0, hi = to == BLU_I32 ? INT32_MAX : to == BLU_U8 ? 255 : 0x1p63;
+  if (!is_float(a)) {
+    int64_t i = a.u.i;
+    return integer(to, to == BLU_I64 ? i : i < (int64_t)lo ? (int64_t)lo : i > (int64_t)hi ? (int64_t)hi : i);
+  }
+  double x = as_double(a);
+  if (isnan(x)) return integer(to, 0);
+  if (x <= lo) return integer(to, (int64_t)lo);
+  if (x >= hi) return integer(to, to == BLU_I64 ? INT64_MAX : (int64_t)hi);
+  return integer(to, (int64_t)x);
+}
+
+static V reinterpret(BluElem to, V a) {
+  V v = {.elem = to};
+  int32_t narrow;
+  if (to == BLU_I32) return memcpy(&narrow, &a.u.f, 4), integer(BLU_I32, narrow);
+  if (to == BLU_F32) return narrow = (int32_t)a.u.i, memcpy(&v.u.f, &narrow, 4), v;
+  memcpy(&v.u, &a.u, 8);
+  return v;
+}
+
+#define REAL(f32_expression, f64_expression) (t == BLU_F32 ? f32(f32_expression) : f64(f64_expression))
+#define ARITH(op) REAL(a.u.f op b.u.f, a.u.d op b.u.d)
+
+static V prim(BluEmit *e, BluPrim p, BluElem t, V a, V b, V c) {
+  (void)e;
+  switch (p) {
+  case BLU_PRIM_FADD: return ARITH(+);
+  case BLU_PRIM_FSUB: return ARITH(-);
+  case BLU_PRIM_FMUL: return ARITH(*);
+  case BLU_PRIM_FDIV: return ARITH(/);
+  case BLU_PRIM_FMA: return REAL(fmaf(a.u.f, b.u.f, c.u.f), fma(a.u.d, b.u.d, c.u.d));
+  case BLU_PRIM_FNEG: return REAL(-a.u.f, -a.u.d);
+  case BLU_PRIM_FABS: return REAL(fabsf(a.u.f), fabs(a.u.d));
+  case BLU_PRIM_FSQRT: return REAL(sqrtf(a.u.f), sqrt(a.u.d));
+  case BLU_PRIM_FFLOOR: return REAL(floorf(a.u.f), floor(a.u.d));
+  case BLU_PRIM_FROUND: return REAL(rintf(a.u.f), rint(a.u.d));
+  case BLU_PRIM_EQ: case BLU_PRIM_NE: case BLU_PRIM_LT: case BLU_PRIM_LE: case BLU_PRIM_GT: case BLU_PRIM_GE: return integer(BLU_BOOL, holds(p, a, b));
+  case BLU_PRIM_SELECT: return a.u.i ? b : c;
+  case BLU_PRIM_AND: return integer(t, a.u.i & b.u.i);
+  case BLU_PRIM_OR: return integer(t, a.u.i | b.u.i);
+  case BLU_PRIM_XOR: return integer(t, a.u.i ^ b.u.i);
+  case BLU_PRIM_IADD: return integer(t, (int64_t)((uint64_t)a.u.i + (uint64_t)b.u.i));
+  case BLU_PRIM_ISUB: return integer(t, (int64_t)((uint64_t)a.u.i - (uint64_t)b.u.i));
+  case BLU_PRIM_IMUL: return integer(t, (int64_t)((uint64_t)a.u.i * (uint64_t)b.u.i));
+  case BLU_PRIM_SHL: return integer(t, (int64_t)((uint64_t)a.u.i << b.u.i));
+  case BLU_PRIM_SHR: return integer(t, (int64_t)((t == BLU_I32 ? (uint64_t)(uint32_t)a.u.i : (uint64_t)a.u.i) >> b.u.i));
+  case BLU_PRIM_MULHI: return integer(t, (int64_t)((uint64_t)(uint32_t)a.u.i * (uint32_t)b.u.i >> 32));
+  case BLU_PRIM_CAST: return convert(t, a);
+  case BLU_PRIM_BITCAST: return reinterpret(t, a);
+  case BLU_PRIM_EXP64: return f64(blu_rt_exp(a.u.d));
+  case BLU_PRIM_LOG64: return f64(blu_rt_log(a.u.d));
+  case BLU_PRIM_POW64: return f64(blu_rt_pow(a.u.d, b.u.d));
+  case BLU_PRIM_SIN64: return f64(blu_rt_sin(a.u.d));
+  case BLU_PRIM_COS64: return f64(blu_rt_cos(a.u.d));
+  case BLU_PRIM_TANH64: return f64(blu_rt_tanh(a.u.d));
+  }
+  return a;
+}
+
+static BluEmit computer = {prim, constant, bits, point};
+
+/* ---- tensors ---- */
+
+static V load(const void *x, BluElem e, int64_t i) {
+  switch (e) {
+  case BLU_F32: return f32(((const float *)x)[i]);
+  case BLU_F64: return f64(((const double *)x)[i]);
+  case BLU_I32: return integer(e, ((const int32_t *)x)[i]);
+  case BLU_I64: return integer(e, ((const int64_t *)x)[i]);
+  default: return integer(e, ((const uint8_t *)x)[i]);
+  }
+}
+
+static void store(void *x, int64_t i, V v) {
+  switch (v.elem) {
+  case BLU_F32: ((float *)x)[i] = v.u.f; break;
+  case BLU_F64: ((double *)x)[i] = v.u.d; break;
+  case BLU_I32: ((int32_t *)x)[i] = (int32_t)v.u.i; break;
+  case BLU_I64: ((int64_t *)x)[i] = v.u.i; break;
+  default: ((uint8_t *)x)[i] = (uint8_t)v.u.i; break;
+  }
+}
+
+double contract_get(const void *x, BluElem e, int64_t i) { return as_double(load(x, e, i)); }
+void contract_set(void *x, BluElem e, int64_t i, double v) { store(x, i, blu_elem_is_float(e) ? constant(NULL, e, v) : integer(e, (int64_t)v)); }
+
+/* ---- ops ---- */
+
+static V combine(const BluSig *s, MlirOperation op, V a, V b) {
+  BluElem t = s->in[0].elem;
+  if (blu_is(op, "sum")) return prim(NULL, blu_elem_is_float(t) ? BLU_PRIM_FADD : BLU_PRIM_IADD, t, a, b, b);
+  return blu_op_find(blu_is(op, "max") ? "maximum" : "minimum")->rule->lower(&computer, &(BluAttrs){0}, (V[]){a, b}, 2);
+}
+
+static V identity(const BluSig *s, MlirOperation op) {
+  BluElem t = s->in[0].elem;
+  double v = blu_is(op, "max") ? -INFINITY : blu_is(op, "min") ? INFINITY : 0;
+  return blu_elem_is_float(t) ? constant(NULL, t, v) : convert(t, f64(v));
+}
+
+/* n elements, `stride` apart, at x: lanes and a tree along the last axis, a chain along another. */
+static V reduce_line(const BluSig *s, MlirOperation op, const void *x, int64_t first, int64_t n, int64_t stride, bool last_axis) {
+  BluElem t = s->in[0].elem;
+  if (!last_axis) {
+    V total = identity(s, op);
+    for (int64_t b = 0; b < n; b += CHAIN) {
+      V part = identity(s, op);
+      for (int64_t k = b; k < n && k < b + CHAIN; k++) part = combine(s, op, part, load(x, t, first + k * stride));
+      total = combine(s, op, total, part);
+    }
+    return total;
+  }
+  V lane[LANES];
+  if (n == 1) return combine(s, op, identity(s, op), load(x, t, first));
+  for (int l = 0; l < LANES; l++) lane[l] = identity(s, op);
+  for (int64_t k = 0; k < n; k++) lane[k % LANES] = combine(s, op, lane[k % LANES], load(x, t, first + k));
+  for (int half = LANES / 2; half; half /= 2)
+    for (int l = 0; l < half; l++) lane[l] = combine(s, op, lane[l], lane[l + half]);
+  return lane[0];
+}
+
+static void reduce(MlirOperation op, const BluSig *s, const void *x, void *out) {
+  const BluAttr *a = blu_attr(&s->attrs, "axis");
+  int rank = s->in[0].rank, axis = a ? (int)a->i[0] : rank - 1;
+  if (axis < 0) axis += rank;
+  int64_t n = s->in[0].dim[axis], inner = 1;
+  for (int d = axis + 1; d < rank; d++) inner *= s->in[0].dim[d];
+  for (int64_t i = 0, count = blu_type_count(&s->out); i < count; i++)
+    store(out, i, reduce_line(s, op, x, i / inner * n * inner + i % inner, n, inner, axis == rank - 1));
+}
+
+static void multiply(const BluSig *s, const void *x, const void *y, void *out) {
+  const BluType *a = &s->in[0], *b = &s->in[1];
+  bool ta = blu_attr_int(&s->attrs, "ta", 0), tb = blu_attr_int(&s->attrs, "tb", 0);
+  int64_t m = a->dim[a->rank - (ta ? 1 : 2)], k = a->dim[a->rank - (ta ? 2 : 1)], n = b->dim[b->rank - (tb ? 2 : 1)];
+  for (int64_t at = 0, count = blu_type_count(&s->out); at < count; at++) {
+    int64_t batch = at / (m * n), i = at / n % m, j = at % n, b0 = b->rank == 2 ? 0 : batch * k * n;
+    V total = constant(NULL, a->elem, 0);
+    for (int64_t block = 0; block < k; block += CHAIN) {
+      V sum = constant(NULL, a->elem, 0);
+      for (int64_t q = block; q < k && q < block + CHAIN; q++)
+        sum = prim(NULL, BLU_PRIM_FMA, a->elem, load(x, a->elem, batch * m * k + (ta ? q * m + i : i * k + q)),
+                   load(y, a->elem, b0 + (tb ? j * k + q : q * n + j)), sum);
+      total = prim(NULL, BLU_PRIM_FADD, a->elem, total, sum, sum);
+    }
+    store(out, at, total);
+  }
+}
+
+static void elementwise(const BluOp *op, const BluSig *s, void *const *in, void *out) {
+  for (int64_t i = 0, n = blu_type_count(&s->out); i < n; i++) {
+    V v[BLU_MAX_IN];
+    for (int k = 0; k < s->nin; k++) v[k] = load(in[k], s->in[k].elem, s->in[k].rank == 0 ? 0 : i);
+    index_of_point = i;
+    store(out, i, op->rule->lower(&computer, &s->attrs, v, s->nin));
+  }
+}
+
+/* Ops that only move or count: their reference in double is exact. */
+static void by_reference(const BluOp *op, const BluSig *s, void *const *in, void *out) {
+  double *x[BLU_MAX_IN] = {0}, *y = calloc((size_t)blu_type_count(&s->out) + 1, sizeof *y);
+  BluRefCall c = {.sig = s, .out = y};
+  for (int k = 0; k < s->nin; k++) {
+    int64_t n = blu_type_count(&s->in[k]);
+    c.in[k] = x[k] = malloc((size_t)(n + 1) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) x[k][i] = contract_get(in[k], s->in[k].elem, i);
+  }
+  op->rule->ref(&c);
+  for (int64_t i = 0, n = blu_type_count(&s->out); i < n; i++) contract_set(out, s->out.elem, i, y[i]);
+  for (int k = 0; k < s->nin; k++) free(x[k]);
+  free(y);
+}
+
+void contract_run(MlirOperation func, void *const *args, void **results) {
+  BluMap values = {0};
+  MlirBlock block = blu_func_block(func);
+  MlirOperation end = mlirBlockGetTerminator(block), o;
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) blu_map_set(&values, mlirBlockGetArgument(block, i).ptr, args[i]);
+  for (o = mlirBlockGetFirstOperation(block); !mlirOperationEqual(o, end); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    BluSig s;
+    void *in[BLU_MAX_IN];
+    blu_sig_of(o, &s);
+    for (int k = 0; k < s.nin; k++) in[k] = blu_map_get(&values, mlirOperationGetOperand(o, k).ptr);
+    void *out = malloc((size_t)(blu_type_count(&s.out) * blu_elem_bytes(s.out.elem)) + 8);
+    if (op->rule->kind == BLU_KIND_REDUCE && !blu_is(o, "argmax")) reduce(o, &s, in[0], out);
+    else if (op->rule->kind == BLU_KIND_MATMUL) multiply(&s, in[0], in[1], out);
+    else if (op->rule->kind == BLU_KIND_ELEMENT) elementwise(op, &s, in, out);
+    else by_reference(op, &s, in, out);
+    blu_map_set(&values, mlirOperationGetResult(o, 0).ptr, out);
+  }
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    BluType t = blu_value_type(mlirOperationGetOperand(end, i));
+    size_t size = (size_t)(blu_type_count(&t) * blu_elem_bytes(t.elem));
+    results[i] = malloc(size + 8);
+    memcpy(results[i], blu_map_get(&values, mlirOperationGetOperand(end, i).ptr), size);
+  }
+  for (o = mlirBlockGetFirstOperation(block); !mlirOperationEqual(o, end); o = mlirOperationGetNextInBlock(o))
+    free(blu_map_get(&values, mlirOperationGetResult(o, 0).ptr));
+  blu_map_free(&values);
+}
