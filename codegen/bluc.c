@@ -11,6 +11,7 @@
 #include "frontend/frontend.h"
 #include "mlir-c/Diagnostics.h"
 #include "passes/passes.h"
+#include "dialects/memory.h"
 
 static const char version[] = "bluc " BLU_VERSION;
 
@@ -63,12 +64,12 @@ static void print_module(MlirModule m, bool locations, FILE *out) {
 typedef struct { char *text; size_t size; } Message;
 static void append(MlirStringRef s, void *user) {
   Message *m = user;
-  m->text = realloc(m->text, m->size + s.length + 1);
+  m->text = blu_realloc(m->text, m->size + s.length + 1);
   memcpy(m->text + m->size, s.data, s.length);
   m->text[m->size += s.length] = 0;
 }
 static MlirLogicalResult collect(MlirDiagnostic d, void *diags) {
-  Message m = {calloc(1, 1), 0};
+  Message m = {blu_alloc_zeroed(1, 1), 0};
   mlirDiagnosticPrint(d, append, &m);
   blu_frontend_error_at(diags, mlirDiagnosticGetLocation(d), m.text);
   free(m.text);
@@ -90,7 +91,7 @@ static char *read_file(const char *path) {
   char *text = NULL;
   size_t size = 0;
   for (size_t n = 1; f && n;) {
-    text = realloc(text, size + 65537);
+    text = blu_realloc(text, size + 65537);
     n = fread(text + size, 1, 65536, f);
     size += n;
     text[size] = 0;
@@ -274,7 +275,7 @@ static int parse(Options *o, int argc, char **argv) {
 /* fashion.blu -> fashion */
 static char *default_output(const Options *o) {
   if (o->stage != STAGE_PROGRAM && o->stage != STAGE_OBJECT) return strdup("-");
-  char *name = malloc(strlen(base_name(o->input)) + 8);
+  char *name = blu_alloc(strlen(base_name(o->input)) + 8);
   strcpy(name, base_name(o->input));
   size_t n = strlen(name);
   if (n > 4 && !strcmp(name + n - 4, ".blu")) name[n - 4] = 0;
@@ -283,7 +284,7 @@ static char *default_output(const Options *o) {
 }
 
 int main(int argc, char **argv) {
-  Options o = {.stage = STAGE_PROGRAM, .defs = calloc((size_t)argc, sizeof *o.defs)};
+  Options o = {.stage = STAGE_PROGRAM, .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs)};
   blu_cpu_parse("x86-64-v3", &o.cpu);
   int status = parse(&o, argc, argv);
   if (status) return free(o.defs), status - 1;

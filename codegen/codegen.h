@@ -7,7 +7,7 @@
 
 /* ---- target.c ---- */
 
-typedef struct { const char *name; int level; const char *llvm_cpu, *tune; int vector_bits; } BluCpu;
+typedef struct { const char *name; int level, vector_bits; char tune[64]; } BluCpu; /* name: as LLVM calls it; tune: "" or a processor */
 /* "x86-64-v2", "x86-64-v3", "x86-64-v4" (or v2, v3, v4), "native": the highest of these that this machine has, tuned for it. */
 bool blu_cpu_parse(const char *name, BluCpu *cpu);
 

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "mlir-c/BuiltinAttributes.h"
+#include "dialects/memory.h"
 
 /* ---- what is known at each level ---- */
 
 void blu_kernel_define(Kernel *k, Level level, MlirValue v, BluViewKind kind, BluEmitVal value) {
   Memo *m = &k->memo[level];
-  if (m->n == m->cap) m->known = realloc(m->known, (size_t)(m->cap = m->cap ? 2 * m->cap : 16) * sizeof *m->known);
+  if (m->n == m->cap) m->known = blu_realloc(m->known, (size_t)(m->cap = m->cap ? 2 * m->cap : 16) * sizeof *m->known);
   m->known[m->n++] = (Known){v, kind, value};
 }
 
@@ -166,7 +167,7 @@ LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOpera
   for (int l = LEVEL_ROW; l < LEVELS; l++) k.builder[l] = LLVMCreateBuilderInContext(ctx);
   LLVMPositionBuilderAtEnd(k.e.b, entry);
   LLVMPositionBuilderBefore(k.e.b, LLVMBuildBr(k.e.b, body));
-  k.place = malloc((size_t)(k.nin + k.nout + 1) * sizeof *k.place);
+  k.place = blu_alloc((size_t)(k.nin + k.nout + 1) * sizeof *k.place);
   for (int i = 0; i < k.nin + k.nout; i++) {
     LLVMValueRef at = blu_emit_i64(&k.e, i);
     LLVMValueRef offset = LLVMBuildLoad2(k.e.b, i64, LLVMBuildGEP2(k.e.b, i64, k.offsets, &at, 1, ""), "");

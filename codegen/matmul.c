@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/kernel.h"
+#include "dialects/memory.h"
 
 enum { CHAIN = 256, UNROLL = 4, MOST_ROWS = 240, FEWEST_PIECES = 8 };
 
@@ -223,7 +224,7 @@ static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValue
     k->column = add(k, column, i64(k, g * BLU_LANES));
     LLVMValueRef v = blu_emit_load(e, p->elem, tile, add(k, mul(k, l.i, p->nr), i64(k, g * BLU_LANES)), BLU_LANES);
     blu_kernel_define(k, LEVEL_POINT, product, BLU_VIEW_FULL, (BluEmitVal){.elem = p->elem, .u.v = v});
-    BluEmitVal *value = malloc((size_t)k->nout * sizeof *value);
+    BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
     for (int i = 0; i < k->nout; i++) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &k->info.space);
     LLVMValueRef index = blu_kernel_linear(k);
     for (int i = 0; i < k->nout; i++) blu_emit_store(e, value[i].elem, value[i].u.v, k->place[k->nin + i], index, k->count);

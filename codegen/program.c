@@ -9,6 +9,7 @@
 #include "mlir-c/Diagnostics.h"
 #include "passes/passes.h"
 #include "runtime/abi.h"
+#include "dialects/memory.h"
 
 typedef struct { LLVMValueRef fn; int64_t pieces, flops; } Compiled;
 
@@ -82,8 +83,8 @@ static bool add_slot(Program *p, Slots *s, const BluPort *port, int64_t offset, 
     if (s->offset[i] == offset) return false;
   if (s->n == s->cap) {
     s->cap = s->cap ? 2 * s->cap : 16;
-    s->value = realloc(s->value, (size_t)s->cap * sizeof *s->value);
-    s->offset = realloc(s->offset, (size_t)s->cap * sizeof *s->offset);
+    s->value = blu_realloc(s->value, (size_t)s->cap * sizeof *s->value);
+    s->offset = blu_realloc(s->offset, (size_t)s->cap * sizeof *s->offset);
   }
   int64_t at = s->n++;
   for (; once && at > 0 && s->offset[at - 1] > offset; at--) s->value[at] = s->value[at - 1], s->offset[at] = s->offset[at - 1];
@@ -150,11 +151,11 @@ static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *f
   *n = *flops = 0;
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     if (!is_call(o)) continue;
-    if (*n == cap) all = realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
+    if (*n == cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
     const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
     Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
     int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o));
-    LLVMValueRef *offset = malloc((size_t)(places + 1) * sizeof *offset);
+    LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
     for (int i = 0; i < places; i++) offset[i] = number(p, place(o, "blu.places", i));
     all[(*n)++] = record(p, 5, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
                                                 number(p, line_of(mlirOperationGetLocation(o), p->info->source_name))});
@@ -206,7 +207,7 @@ static bool compile_kernels(Program *p) {
   bool good = true;
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
     if (!is_func(f) || !is_kernel(f) || !(good &= has_code(f))) continue;
-    Compiled *k = malloc(sizeof *k);
+    Compiled *k = blu_alloc(sizeof *k);
     int64_t scratch;
     k->fn = blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, &k->pieces, &scratch);
     k->flops = flops_of(f);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/kernel.h"
+#include "dialects/memory.h"
 
 enum { PIECE = 8192 }; /* elements */
 
@@ -28,7 +29,7 @@ static int list_reductions(const Kernel *k, Reduction **list) {
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
     if (!op || op->rule->kind != BLU_KIND_REDUCE) continue;
-    if (n == cap) *list = realloc(*list, (size_t)(cap = cap ? 2 * cap : 8) * sizeof **list);
+    if (n == cap) *list = blu_realloc(*list, (size_t)(cap = cap ? 2 * cap : 8) * sizeof **list);
     (*list)[n++] = (Reduction){o, stage_of(k, mlirOperationGetOperand(o, 0))};
   }
   return n;
@@ -96,7 +97,7 @@ static void point(Kernel *k, const Stage *st, State *state) {
     at++;
   }
   if (!st->stores) return;
-  BluEmitVal *value = malloc((size_t)k->nout * sizeof *value);
+  BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
   for (int i = 0; i < k->nout; i++) { /* all are computed before one is stored: a result may take an operand's place */
     BluView at_view = result_view(k, blu_kernel_result(k, i));
     if (at_view.kind == BLU_VIEW_FULL) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &at_view.from);

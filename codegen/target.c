@@ -4,12 +4,14 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/codegen.h"
+#include "dialects/memory.h"
 
 static const BluCpu cpus[] = {
-  {"x86-64-v2", 2, "x86-64-v2", NULL, 128}, {"x86-64-v3", 3, "x86-64-v3", NULL, 256}, {"x86-64-v4", 4, "x86-64-v4", NULL, 512}};
+  {"x86-64-v2", 2, 128, ""}, {"x86-64-v3", 3, 256, ""}, {"x86-64-v4", 4, 512, ""}};
 
 static int host_level(void) {
   __builtin_cpu_init();
@@ -24,7 +26,9 @@ bool blu_cpu_parse(const char *name, BluCpu *cpu) {
   for (int i = 0; i < 3; i++) {
     if (native ? cpus[i].level != host_level() : strcmp(name, cpus[i].name) && strcmp(name, cpus[i].name + strlen("x86-64-"))) continue;
     *cpu = cpus[i];
-    if (native) cpu->tune = LLVMGetHostCPUName();
+    char *host = native ? LLVMGetHostCPUName() : NULL;
+    if (host) snprintf(cpu->tune, sizeof cpu->tune, "%s", host);
+    LLVMDisposeMessage(host);
     return true;
   }
   return false;
@@ -38,7 +42,7 @@ static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   if (LLVMGetTargetFromTriple(triple, &target, error)) return NULL;
-  return LLVMCreateTargetMachine(target, triple, cpu->llvm_cpu, "", LLVMCodeGenLevelDefault, LLVMRelocStatic, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(target, triple, cpu->name, "", LLVMCodeGenLevelDefault, LLVMRelocStatic, LLVMCodeModelDefault);
 }
 
 static void set_attribute(LLVMValueRef f, const char *name, const char *value) { LLVMAddTargetDependentFunctionAttr(f, name, value); }
@@ -52,15 +56,12 @@ void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu) {
   char *triple = LLVMGetTargetMachineTriple(tm);
   LLVMSetTarget(m, triple);
   LLVMSetModuleDataLayout(m, layout);
-  int n = 0;
-  for (int b = cpu->vector_bits; b; b /= 10) n++;
-  bits[n] = 0;
-  for (int b = cpu->vector_bits; b; b /= 10) bits[--n] = (char)('0' + b % 10);
+  snprintf(bits, sizeof bits, "%d", cpu->vector_bits);
   LLVMContextRef ctx = LLVMGetModuleContext(m);
   for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
-    set_attribute(f, "target-cpu", cpu->llvm_cpu);
-    if (cpu->tune) set_attribute(f, "tune-cpu", cpu->tune);
+    set_attribute(f, "target-cpu", cpu->name);
+    if (*cpu->tune) set_attribute(f, "tune-cpu", cpu->tune);
     set_attribute(f, "prefer-vector-width", bits);
     set_attribute(f, "min-legal-vector-width", bits);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
@@ -85,7 +86,7 @@ char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size
     LLVMDisposeErrorMessage(text);
   } else if (!LLVMTargetMachineEmitToMemoryBuffer(tm, m, kind == BLU_FILE_OBJECT ? LLVMObjectFile : LLVMAssemblyFile, error, &buffer)) {
     *size = LLVMGetBufferSize(buffer);
-    bytes = malloc(*size + 1);
+    bytes = blu_alloc(*size + 1);
     memcpy(bytes, LLVMGetBufferStart(buffer), *size);
     bytes[*size] = 0;
     LLVMDisposeMemoryBuffer(buffer);

@@ -92,10 +92,12 @@ def Blu_CastOp : Blu_Value<"cast", (ins Blu_Tensor:$x, Elem:$to)> {
 // ---- made from indices, and moved ----
 def Blu_ConstantOp : Blu_Value<"constant", (ins Real:$value, Elem:$elem, Ints:$shape)> {
   let summary = "one value everywhere";
+  let assemblyFormat = "attr-dict `:` functional-type(operands, results)";
   let builtin = 0;
 }
 def Blu_IotaOp : Blu_Value<"iota", (ins Ints:$shape, Int:$axis, Elem:$elem)> {
   let summary = "0, 1, 2, ... along one axis";
+  let assemblyFormat = "attr-dict `:` functional-type(operands, results)";
   let builtin = 0;
 }
 def Blu_BroadcastOp : Blu_Value<"broadcast", (ins Blu_Tensor:$x, Ints:$shape)> {

@@ -4,6 +4,7 @@
 #include "dialects_internal.h"
 #include "dialects/map.h"
 #include "mlir-c/BuiltinAttributes.h"
+#include "dialects/memory.h"
 
 static double *result_of(const BluMap *values, MlirValue v) { return blu_map_get(values, v.ptr); }
 
@@ -12,8 +13,8 @@ static bool run_call(MlirModule m, MlirOperation op, BluMap *values, BluWhy *why
   MlirOperation f = mlirAttributeIsNull(callee) ? (MlirOperation){0} : blu_func_find(m, mlirFlatSymbolRefAttrGetValue(callee).data);
   if (mlirOperationIsNull(f)) return blu_refuse(why, "callee", -1, "a call of a function that is not there");
   intptr_t nin = mlirOperationGetNumOperands(op), nout = mlirOperationGetNumResults(op);
-  const double **args = calloc((size_t)nin + 1, sizeof *args);
-  double **results = calloc((size_t)nout + 1, sizeof *results);
+  const double **args = blu_alloc_zeroed((size_t)nin + 1, sizeof *args);
+  double **results = blu_alloc_zeroed((size_t)nout + 1, sizeof *results);
   for (intptr_t i = 0; i < nin; i++) args[i] = result_of(values, mlirOperationGetOperand(op, i));
   bool good = blu_interp_run(m, f, args, results, why);
   for (intptr_t i = 0; good && i < nout; i++) blu_map_set(values, mlirOperationGetResult(op, i).ptr, results[i]);
@@ -26,7 +27,7 @@ static bool run_op(MlirOperation m, const BluOp *op, BluMap *values, BluWhy *why
   BluSig sig;
   blu_sig_of(m, &sig);
   if (!op->rule->ref) return blu_refuse(why, "ref", -1, "blu.%s has no reference", op->name);
-  BluRefCall c = {.sig = &sig, .out = calloc((size_t)blu_type_count(&sig.out) + 1, sizeof(double))};
+  BluRefCall c = {.sig = &sig, .out = blu_alloc_zeroed((size_t)blu_type_count(&sig.out) + 1, sizeof(double))};
   for (int i = 0; i < sig.nin; i++) c.in[i] = result_of(values, mlirOperationGetOperand(m, i));
   op->rule->ref(&c);
   blu_map_set(values, mlirOperationGetResult(m, 0).ptr, c.out);
@@ -48,7 +49,7 @@ bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args,
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(end); good && i < n; i++) { /* copies: a value may be returned twice */
     BluType t = blu_value_type(mlirOperationGetOperand(end, i));
     size_t bytes = (size_t)blu_type_count(&t) * sizeof(double);
-    results[i] = malloc(bytes + 1);
+    results[i] = blu_alloc(bytes + 1);
     memcpy(results[i], result_of(&values, mlirOperationGetOperand(end, i)), bytes);
   }
   for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))

@@ -6,6 +6,7 @@
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
 #include "mlir-c/Dialect/Func.h"
+#include "dialects/memory.h"
 
 static MlirStringRef ref(const char *s) { return mlirStringRefCreateFromCString(s); }
 
@@ -29,7 +30,7 @@ static MlirAttribute port_to_mlir(MlirContext c, const BluPort *p) {
 }
 
 static MlirAttribute ports_to_mlir(MlirContext c, int n, const BluPort *ports) {
-  MlirAttribute *all = malloc(((size_t)n + 1) * sizeof *all);
+  MlirAttribute *all = blu_alloc(((size_t)n + 1) * sizeof *all);
   for (int i = 0; i < n; i++) all[i] = port_to_mlir(c, &ports[i]);
   MlirAttribute array = mlirArrayAttrGet(c, n, all);
   free(all);
@@ -38,8 +39,8 @@ static MlirAttribute ports_to_mlir(MlirContext c, int n, const BluPort *ports) {
 
 MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, int nargs, const BluPort *args, MlirBlock *block) {
   MlirContext c = mlirModuleGetContext(m);
-  MlirType *types = malloc(((size_t)nargs + 1) * sizeof *types);
-  MlirLocation *locs = malloc(((size_t)nargs + 1) * sizeof *locs);
+  MlirType *types = blu_alloc(((size_t)nargs + 1) * sizeof *types);
+  MlirLocation *locs = blu_alloc(((size_t)nargs + 1) * sizeof *locs);
   for (int i = 0; i < nargs; i++) {
     types[i] = blu_type_to_mlir(c, &args[i].type);
     locs[i] = args[i].loc.ptr ? args[i].loc : loc;
@@ -68,7 +69,7 @@ void blu_func_return(MlirOperation f, MlirLocation loc, int n, const MlirValue *
   mlirOperationStateAddOperands(&st, n, values);
   mlirBlockAppendOwnedOperation(block, mlirOperationCreate(&st));
   int nargs = (int)mlirBlockGetNumArguments(block);
-  MlirType *types = malloc(((size_t)nargs + (size_t)n + 1) * sizeof *types);
+  MlirType *types = blu_alloc(((size_t)nargs + (size_t)n + 1) * sizeof *types);
   for (int i = 0; i < nargs; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(block, i));
   for (int i = 0; i < n; i++) types[nargs + i] = mlirValueGetType(values[i]);
   mlirOperationSetAttributeByName(f, ref("function_type"), mlirTypeAttrGet(mlirFunctionTypeGet(c, nargs, types, n, types + nargs)));
@@ -128,7 +129,7 @@ BluPort blu_func_result(MlirOperation f, int i) {
 
 void blu_func_set_arg(MlirOperation f, int i, const BluPort *port) {
   int n = blu_func_nargs(f);
-  BluPort *ports = malloc((size_t)n * sizeof *ports);
+  BluPort *ports = blu_alloc((size_t)n * sizeof *ports);
   for (int k = 0; k < n; k++) ports[k] = k == i ? *port : blu_func_arg(f, k);
   mlirOperationSetAttributeByName(f, ref("arg_attrs"), ports_to_mlir(mlirOperationGetContext(f), n, ports));
   free(ports);

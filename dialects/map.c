@@ -1,7 +1,7 @@
 /* map.c - open addressing with linear probing; grows at half full. */
 #include "dialects/map.h"
+#include "dialects/memory.h"
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static size_t place(const BluMap *m, const void *key) {
@@ -15,11 +15,7 @@ void *blu_map_get(const BluMap *m, const void *key) { return m->size ? m->slot[p
 void blu_map_set(BluMap *m, const void *key, void *value) {
   if (2 * (m->used + 1) > m->size) {
     BluMap bigger = {.size = m->size ? 2 * m->size : 64};
-    bigger.slot = calloc(bigger.size, sizeof *bigger.slot);
-    if (!bigger.slot) {
-      fputs("blu: out of memory\n", stderr);
-      abort();
-    }
+    bigger.slot = blu_alloc_zeroed(bigger.size, sizeof *bigger.slot);
     for (size_t i = 0; i < m->size; i++)
       if (m->slot[i].key) bigger.slot[place(&bigger, m->slot[i].key)] = m->slot[i], bigger.used++;
     free(m->slot);

@@ -102,7 +102,6 @@ void blu_diag_help(BluDiag *d, const char *format, ...) {
 }
 
 int blu_diags_errors(const BluDiags *ds) { return ds->errors; }
-int blu_diags_warnings(const BluDiags *ds) { return ds->n - ds->errors; }
 
 const char *blu_diag_explain(const char *code) {
   for (int i = 0; i < BLU_CODES; i++)

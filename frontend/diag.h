@@ -37,7 +37,6 @@ void blu_diag_trail(BluDiag *d, BluSpan at, const char *format, ...) __attribute
 void blu_diag_help(BluDiag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 int blu_diags_errors(const BluDiags *ds);
-int blu_diags_warnings(const BluDiags *ds);
 enum { BLU_DIAGS_SHOWN = 100 };
 /* The first BLU_DIAGS_SHOWN, by file, line and column; then how many were left out. */
 void blu_diags_print(BluDiags *ds, FILE *out);

@@ -1,5 +1,5 @@
-/* elab_func.c - functions of the module. A function is built in a block of its own, which takes an argument for each slot
- * when it is first used; at the end the ops move into a func.func whose arguments have the order of docs/ir.md. */
+/* elab_func.c - functions of the module. A function is built in a block of its own, which takes an argument for each
+ * slot when it is first used; at the end the ops move into a func.func with its arguments in docs/ir.md's order. */
 #include <stdlib.h>
 #include <string.h>
 #include "elab_internal.h"
@@ -86,13 +86,56 @@ MlirOperation blu_build_finish(BluElab *E, BluBuild *f, const char *name, BluSpa
   return func;
 }
 
+/* ---- what a value depends on ---- */
+
+typedef struct { const void **item; int n; } Set;
+
+static bool holds(const Set *s, const void *p) {
+  for (int i = 0; i < s->n; i++)
+    if (s->item[i] == p) return true;
+  return false;
+}
+
+static void put(BluElab *E, Set *s, const void *p) {
+  if (holds(s, p)) return;
+  s->item = blu_arena_grow(E->arena, s->item, s->n, sizeof *s->item);
+  s->item[s->n++] = p;
+}
+
+const BluSlot *blu_build_param_of(BluElab *E, MlirValue v) {
+  Set values = {0};
+  MlirOperation *op = NULL;
+  int n = 0;
+  put(E, &values, v.ptr);
+  for (MlirOperation o = mlirBlockGetFirstOperation(E->build->b.block); !mlirOperationIsNull(o);
+       o = mlirOperationGetNextInBlock(o)) {
+    op = blu_arena_grow(E->arena, op, n, sizeof *op);
+    op[n++] = o;
+  }
+  while (n--) {
+    if (!mlirOperationGetNumResults(op[n]) || !holds(&values, mlirOperationGetResult(op[n], 0).ptr)) continue;
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(op[n]); i++)
+      put(E, &values, mlirOperationGetOperand(op[n], i).ptr);
+  }
+  for (int i = 0; i < E->build->nused; i++)
+    if (E->build->used[i]->role == SLOT_PARAM && holds(&values, E->build->used[i]->value.ptr)) return E->build->used[i];
+  return NULL;
+}
+
 /* ---- entries ---- */
+
+/* Functions of the module that are no entries. */
+static const char *const taken[] = {"init", "train", "eval", "update", "clip", "settings"};
 
 void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d) {
   const BluFn *fn = d->fn;
   BluBuild f;
   BluScope *s = blu_scope_make(E, file);
   blu_build_start(E, &f, false);
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+    if (!strcmp(d->name.text, taken[i]))
+      blu_elab_error(E, BLU_E_PLACE, d->name.span,
+                     "an entry can't be called `%s`: the trainer has a function of this name", taken[i]);
   int order = 0;
   for (const BluParam *p = fn->sig.params; p; p = p->next) {
     BluSlot *slot = blu_arena_alloc(E->arena, sizeof *slot);

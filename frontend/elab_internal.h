@@ -274,6 +274,7 @@ void blu_build_start(BluElab *E, BluBuild *f, bool training);
 MlirLocation blu_build_loc(BluElab *E, BluSpan at);
 void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
 MlirValue blu_build_slot(BluElab *E, BluSlot *slot);       /* the function's argument for the slot */
+const BluSlot *blu_build_param_of(BluElab *E, MlirValue v); /* a parameter that v depends on; NULL: none */
 typedef struct { MlirValue value; const char *role, *name; } BluOutput;
 /* Ends the function: its arguments are the slots it used. Null if there were errors: nothing is made then. */
 MlirOperation blu_build_finish(BluElab *E, BluBuild *f, const char *name, BluSpan at, int n, const BluOutput *outputs);

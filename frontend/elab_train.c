@@ -75,6 +75,12 @@ static void add_sums(BluElab *E, BluTrain *T, const char *name, const BluStmt *s
                      blu_elem_name(wt.elem));
       return;
     }
+    const BluSlot *param = blu_build_param_of(E, weight);
+    if (param) {
+      blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "weights depend on the data alone, and these on the parameter `%s`",
+                     param->name);
+      return;
+    }
   }
   BluBuilder *b = &E->build->b;
   blu_build_at(E, st->value->span);

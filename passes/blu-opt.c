@@ -5,6 +5,7 @@
 #include "mlir-c/Diagnostics.h"
 #include "mlir-c/IR.h"
 #include "passes/passes.h"
+#include "dialects/memory.h"
 
 static void print_to(MlirStringRef s, void *file) { fwrite(s.data, 1, s.length, file); }
 
@@ -38,10 +39,10 @@ static int usage(FILE *out, int status) {
 
 static char *read_all(FILE *f) {
   size_t size = 0, cap = 1 << 16;
-  char *text = malloc(cap + 1);
+  char *text = blu_alloc(cap + 1);
   for (size_t n; (n = fread(text + size, 1, cap - size, f)) > 0;) {
     size += n;
-    if (size == cap) text = realloc(text, (cap *= 2) + 1);
+    if (size == cap) text = blu_realloc(text, (cap *= 2) + 1);
   }
   text[size] = 0;
   return text;
@@ -78,7 +79,7 @@ static int run(const Options *o, MlirContext ctx) {
 }
 
 int main(int argc, char **argv) {
-  Options o = {.pass = calloc((size_t)argc, sizeof *o.pass), .verify = true};
+  Options o = {.pass = blu_alloc_zeroed((size_t)argc, sizeof *o.pass), .verify = true};
   int bad = 0;
   for (int i = 1; i < argc && !bad; i++) {
     const char *a = argv[i];

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "dialects/map.h"
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 typedef struct {
   BluBuilder *b;
@@ -85,9 +86,9 @@ static bool differentiate(MlirOperation f) {
   MlirValue sum = result_named(f, "sum", "loss"), weight = result_named(f, "weight", "loss");
   if (mlirValueIsNull(sum) || mlirValueIsNull(weight)) return blu_error(mlirOperationGetLocation(f), "the train function has no loss");
   int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f), nparams = 0;
-  MlirValue *params = malloc((size_t)(nargs + 1) * sizeof *params), *grads = calloc((size_t)nargs + 1, sizeof *grads);
-  MlirValue *results = malloc((size_t)(nresults + nargs + 1) * sizeof *results);
-  BluPort *ports = malloc((size_t)(nresults + nargs + 1) * sizeof *ports);
+  MlirValue *params = blu_alloc((size_t)(nargs + 1) * sizeof *params), *grads = blu_alloc_zeroed((size_t)nargs + 1, sizeof *grads);
+  MlirValue *results = blu_alloc((size_t)(nresults + nargs + 1) * sizeof *results);
+  BluPort *ports = blu_alloc((size_t)(nresults + nargs + 1) * sizeof *ports);
   for (int i = 0; i < nresults; i++) ports[i] = blu_func_result(f, i), results[i] = mlirOperationGetOperand(end, i);
   for (int i = 0; i < nargs; i++) {
     BluPort p = blu_func_arg(f, i);

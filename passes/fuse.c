@@ -11,6 +11,7 @@
 #include "dialects/map.h"
 #include "passes/kernel.h"
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; } Group;
 
@@ -36,14 +37,14 @@ static int group_of(const Fuse *f, MlirOperation op) {
 /* ---- forming groups ---- */
 
 static int group_new(Fuse *f, BluKernelKind kind, const BluType *space) {
-  if (f->n == f->cap) f->group = realloc(f->group, (size_t)(f->cap = f->cap ? 2 * f->cap : 16) * sizeof *f->group);
+  if (f->n == f->cap) f->group = blu_realloc(f->group, (size_t)(f->cap = f->cap ? 2 * f->cap : 16) * sizeof *f->group);
   f->group[f->n] = (Group){.kind = kind, .space = *space, .segment = f->segment};
   return f->n++;
 }
 
 static void group_add(Fuse *f, int g, MlirOperation op) {
   Group *to = &f->group[g];
-  if (to->n == to->cap) to->anchor = realloc(to->anchor, (size_t)(to->cap = to->cap ? 2 * to->cap : 8) * sizeof *to->anchor);
+  if (to->n == to->cap) to->anchor = blu_realloc(to->anchor, (size_t)(to->cap = to->cap ? 2 * to->cap : 8) * sizeof *to->anchor);
   to->anchor[to->n++] = op;
   blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
 }
@@ -321,7 +322,7 @@ typedef struct { char *text; size_t size; } Text;
 
 static void append(MlirStringRef s, void *user) {
   Text *t = user;
-  t->text = realloc(t->text, t->size + s.length + 1);
+  t->text = blu_realloc(t->text, t->size + s.length + 1);
   memcpy(t->text + t->size, s.data, s.length);
   t->text[t->size += s.length] = 0;
 }
@@ -358,7 +359,7 @@ static MlirOperation unique(Library *lib, MlirOperation func) {
       mlirOperationDestroy(func);
       return lib->kernel[i].func;
     }
-  if (lib->n == lib->cap) lib->kernel = realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
+  if (lib->n == lib->cap) lib->kernel = blu_realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
   lib->kernel[lib->n].func = func;
   lib->kernel[lib->n++].text = text;
   return func;
@@ -374,7 +375,7 @@ static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, in
   MlirLocation loc = mlirOperationGetLocation(from->anchor[0]);
   k->b = (BluBuilder){ctx, loc, {0}, {0}};
   MlirOperation func = blu_func_make(f->module, loc, name, 0, NULL, &k->b.block);
-  MlirValue *results = malloc((size_t)from->n * sizeof *results);
+  MlirValue *results = blu_alloc((size_t)from->n * sizeof *results);
   *nout = 0;
   for (int i = 0; i < from->n; i++) {
     MlirValue v = mlirOperationGetResult(from->anchor[i], 0), inner = copy_value(f, g, k, v);
@@ -416,11 +417,11 @@ static MlirValue stored_value(Fuse *f, BluBuilder *b, MlirValue v) {
 
 static void write_call(Fuse *f, int g, BluBuilder *b) {
   int size = op_count(f->func) * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
-  Body k = {.input = malloc((size_t)size * sizeof *k.input)};
-  MlirValue *outputs = malloc((size_t)f->group[g].n * sizeof *outputs);
+  Body k = {.input = blu_alloc((size_t)size * sizeof *k.input)};
+  MlirValue *outputs = blu_alloc((size_t)f->group[g].n * sizeof *outputs);
   MlirOperation kernel = make_kernel(f, g, &k, outputs, &nout);
   for (int i = 0; i < k.n; i++) k.input[i] = stored_value(f, b, k.input[i]);
-  MlirType *types = malloc((size_t)(nout + 1) * sizeof *types);
+  MlirType *types = blu_alloc((size_t)(nout + 1) * sizeof *types);
   for (int i = 0; i < nout; i++) types[i] = mlirValueGetType(outputs[i]);
   MlirOperationState st = mlirOperationStateGet(mlirStringRefCreateFromCString("func.call"), mlirOperationGetLocation(f->group[g].anchor[0]));
   MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(b->ctx, mlirStringRefCreateFromCString("callee")),

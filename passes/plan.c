@@ -8,6 +8,7 @@
 #include "dialects/map.h"
 #include "passes/kernel.h"
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 enum { ALIGN = 64 };
 
@@ -55,7 +56,7 @@ static const Kept *find_kept(const Plan *p, const char *role, const char *name) 
 
 static void keep(Plan *p, const BluPort *port, const char *role) {
   if (strcmp(port->role, role) || find_kept(p, port->role, port->name)) return;
-  if (p->nkept == p->cap) p->kept = realloc(p->kept, (size_t)(p->cap = p->cap ? 2 * p->cap : 32) * sizeof *p->kept);
+  if (p->nkept == p->cap) p->kept = blu_realloc(p->kept, (size_t)(p->cap = p->cap ? 2 * p->cap : 32) * sizeof *p->kept);
   p->kept[p->nkept++] = (Kept){port->role, port->name, port->type, p->kept_bytes};
   p->kept_bytes += aligned(bytes_of(&port->type));
 }
@@ -104,7 +105,7 @@ static int64_t place_of(const Func *f, MlirValue v) { return (int64_t)(intptr_t)
 static void add_range(Func *f, MlirValue v, int from) {
   BluType t = blu_value_type(v);
   int to = last_use(f, v);
-  f->range = realloc(f->range, (size_t)(f->nranges + 1) * sizeof *f->range);
+  f->range = blu_realloc(f->range, (size_t)(f->nranges + 1) * sizeof *f->range);
   f->range[f->nranges++] = (Range){v, aligned(bytes_of(&t)), -1, from, to < from ? from : to};
 }
 
@@ -118,7 +119,7 @@ static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= 
 
 /* Places ranges from `base` on; returns the end of the highest. */
 static int64_t place_ranges(Func *f, int64_t base) {
-  Range **order = malloc((size_t)(f->nranges + 1) * sizeof *order);
+  Range **order = blu_alloc((size_t)(f->nranges + 1) * sizeof *order);
   int64_t top = base;
   for (int i = 0; i < f->nranges; i++) order[i] = &f->range[i];
   qsort(order, (size_t)f->nranges, sizeof *order, larger_first);
@@ -240,7 +241,7 @@ static void list_calls(Func *f) {
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
   blu_map_free(&f->index);
   free(f->call);
-  f->call = malloc((size_t)(n + 1) * sizeof *f->call);
+  f->call = blu_alloc((size_t)(n + 1) * sizeof *f->call);
   f->ncalls = 0;
   f->commit = -1;
   for (int i = 0; i < n; i++) {
@@ -294,7 +295,7 @@ static int64_t plan_function(Plan *p, MlirOperation func) {
   int64_t top = place_ranges(&f, p->kept_bytes);
   check_ranges(&f);
 
-  int64_t *places = malloc(((size_t)nargs + (size_t)nresults + 1) * sizeof *places);
+  int64_t *places = blu_alloc(((size_t)nargs + (size_t)nresults + 1) * sizeof *places);
   for (int i = 0; i < nargs; i++) places[i] = place_of(&f, mlirBlockGetArgument(block, i));
   blu_set_ints(func, "blu.args", nargs, places);
   for (int i = 0; i < nresults; i++) places[i] = place_of(&f, mlirOperationGetOperand(end, i));
@@ -302,7 +303,7 @@ static int64_t plan_function(Plan *p, MlirOperation func) {
   free(places);
   for (int i = 0; i < f.ncalls; i++) {
     int nin = (int)mlirOperationGetNumOperands(f.call[i]), nout = (int)mlirOperationGetNumResults(f.call[i]);
-    places = malloc((size_t)(nin + nout + 1) * sizeof *places);
+    places = blu_alloc((size_t)(nin + nout + 1) * sizeof *places);
     for (int k = 0; k < nin; k++) places[k] = place_of(&f, mlirOperationGetOperand(f.call[i], k));
     for (int k = 0; k < nout; k++) places[nin + k] = place_of(&f, mlirOperationGetResult(f.call[i], k));
     blu_set_ints(f.call[i], "blu.places", nin + nout, places);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "dialects/map.h"
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 /* A growing list of ports with one value each. */
 typedef struct { BluPort *port; MlirValue *value; int n, cap; } Ports;
@@ -17,8 +18,8 @@ static int port_find(const Ports *p, const char *role, const char *name) {
 static void port_add(Ports *p, BluPort port, MlirValue value) {
   if (p->n == p->cap) {
     p->cap = p->cap ? 2 * p->cap : 16;
-    p->port = realloc(p->port, (size_t)p->cap * sizeof *p->port);
-    p->value = realloc(p->value, (size_t)p->cap * sizeof *p->value);
+    p->port = blu_realloc(p->port, (size_t)p->cap * sizeof *p->port);
+    p->value = blu_realloc(p->value, (size_t)p->cap * sizeof *p->value);
   }
   p->port[p->n] = port;
   p->value[p->n++] = value;
@@ -86,7 +87,7 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
   for (int i = 0; i < args.n; i++) args.value[i] = mlirBlockGetArgument(block, i);
 
   int n = blu_func_nresults(train);
-  MlirValue *out = malloc((size_t)(n + 1) * sizeof *out);
+  MlirValue *out = blu_alloc((size_t)(n + 1) * sizeof *out);
   inline_func(&b, train, &args, NULL, out);
   for (int i = 0; i < n; i++) {
     BluPort p = blu_func_result(train, i);
@@ -107,7 +108,7 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
   blu_build(&b, "guard", NULL, results.n, results.value);
   if (grads.n && !mlirOperationIsNull(clip_func)) clip(&b, clip_func, &args, norm, &grads);
   n = blu_func_nresults(update);
-  out = realloc(out, (size_t)(n + 1) * sizeof *out);
+  out = blu_realloc(out, (size_t)(n + 1) * sizeof *out);
   inline_func(&b, update, &args, &grads, out);
   for (int i = 0; i < n; i++) port_add(&results, blu_func_result(update, i), out[i]);
   blu_func_return(step, loc, results.n, results.value, results.port);

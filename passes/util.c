@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "mlir-c/Diagnostics.h"
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 static MlirStringRef ref(const char *s) { return mlirStringRefCreateFromCString(s); }
 
@@ -19,10 +20,10 @@ bool blu_error(MlirLocation loc, const char *format, ...) {
 
 static MlirOperation *list(MlirBlock block, int *n) {
   int cap = 64;
-  MlirOperation *ops = malloc((size_t)cap * sizeof *ops);
+  MlirOperation *ops = blu_alloc((size_t)cap * sizeof *ops);
   *n = 0;
   for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (*n == cap) ops = realloc(ops, (size_t)(cap *= 2) * sizeof *ops);
+    if (*n == cap) ops = blu_realloc(ops, (size_t)(cap *= 2) * sizeof *ops);
     ops[(*n)++] = o;
   }
   return ops;

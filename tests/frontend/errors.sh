@@ -1,6 +1,6 @@
 #!/bin/sh
-# errors.sh BLU_FRONT [--update]: every errors/*.blu gives exactly the diagnostics of the .txt beside it, and exit status
-# 1 (0 if its first line says "Warnings alone do not fail"). A first line "// options: ..." holds command line options.
+# errors.sh BLU_FRONT [--update]: every errors/*.blu gives exactly the diagnostics of the .txt beside it, and exit
+# status 1 (0 if its first line says "Warnings alone do not fail"). A first line "// options: ..." holds options.
 # Every code of diag_codes.def occurs; those of unreadable files and of later stages are reached by robust.sh.
 front=$1 update=$2 failed=0 n=0
 cd "$(dirname "$0")" || exit 2
