@@ -23,6 +23,9 @@ typedef struct {
   const BluCpu *cpu;
 } BluProgramInfo;
 
+/* Does the CPU have code for this op, or for what it expands to? */
+bool blu_has_code(const BluOp *op);
+
 /* All kernels and the constant blu_program (runtime/abi.h). false: something has no code for this target; reported at its
  * location. */
 bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info);

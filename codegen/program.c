@@ -1,6 +1,7 @@
 /* program.c - a planned module as one LLVM module: the kernels' functions, and the constant blu_program whose layout is
  * runtime/abi.h, field by field. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/codegen.h"
@@ -193,11 +194,27 @@ static void hash_text(MlirStringRef s, void *user) { /* FNV-1a */
   for (size_t i = 0; i < s.length; i++) *h = (*h ^ (unsigned char)s.data[i]) * 0x100000001b3u;
 }
 
+bool blu_has_code(const BluOp *op) {
+  static const char *const reductions[] = {"sum", "max", "min", "argmax"}; /* codegen/reduce.c */
+  switch (op->rule->kind) {
+  case BLU_KIND_ELEMENT: return op->rule->lower != NULL;
+  case BLU_KIND_COMPOSITE: return op->rule->expand != NULL;
+  case BLU_KIND_MOVE: return !strcmp(op->name, "transpose");
+  case BLU_KIND_REDUCE:
+    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
+      if (!strcmp(op->name, reductions[i])) return true;
+    return false;
+  default: return true;
+  }
+}
+
 static bool has_code(MlirOperation kernel) {
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
-    if (!op || op->rule->kind != BLU_KIND_ELEMENT || op->rule->lower) continue;
-    mlirEmitError(mlirOperationGetLocation(o), "this operation has no code for the CPU");
+    if (!op || blu_has_code(op)) continue;
+    char text[160];
+    snprintf(text, sizeof text, "`%s` has no code for the CPU yet", op->name);
+    mlirEmitError(mlirOperationGetLocation(o), text);
     return false;
   }
   return true;

@@ -1,0 +1,185 @@
+/* harness.c - see harness.h. */
+#include "harness.h"
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Target.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "contract.h"
+#include "passes/passes.h"
+#include "runtime/abi.h"
+
+int harness_programs, harness_failures;
+static uint64_t seed = 2026;
+uint64_t harness_random(void) { return (seed = seed * 6364136223846793005u + 1442695040888963407u) >> 16; }
+double harness_uniform(double lo, double hi) { return lo + (hi - lo) * (double)(harness_random() & 0xffffffffu) * 0x1p-32; }
+
+
+void harness_seed(uint64_t s) { seed = s; }
+
+void harness_start(Setting *set) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  *set = (Setting){.ctx = mlirContextCreateWithThreading(false)};
+  blu_context_load(set->ctx);
+}
+
+/* ---- one program: text -> passes -> code -> run ---- */
+
+typedef struct { LLVMOrcLLJITRef jit; const BluProgram *program; } Loaded;
+
+static bool fail(const char *what, const char *text) {
+  harness_failures++;
+  printf("FAILED: %s in\n%s\n", what, text);
+  return false;
+}
+
+static bool load(const Setting *set, MlirModule planned, Loaded *l) {
+  LLVMOrcThreadSafeContextRef tsc = LLVMOrcCreateNewThreadSafeContext();
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef m = LLVMModuleCreateWithNameInContext("test", ctx);
+  BluProgramInfo info = {.source = "", .source_name = "test", .compiler = "test", .cpu = &set->cpu};
+  if (!blu_program_emit(m, planned, &info)) return false;
+  blu_target_prepare(m, &set->cpu);
+  char *error = NULL;
+  size_t size;
+  char *object = blu_target_emit(m, &set->cpu, BLU_FILE_OBJECT, &size, &error);
+  LLVMDisposeModule(m);
+  LLVMContextDispose(ctx);
+  LLVMOrcDisposeThreadSafeContext(tsc);
+  if (!object) return false;
+  if (LLVMOrcCreateLLJIT(&l->jit, NULL)) return false;
+  LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(l->jit);
+  static const struct { const char *name; void *at; } runtime[] = {
+    {"blu_rt_exp", (void *)blu_rt_exp}, {"blu_rt_log", (void *)blu_rt_log}, {"blu_rt_pow", (void *)blu_rt_pow}, {"blu_rt_sin", (void *)blu_rt_sin},
+    {"blu_rt_cos", (void *)blu_rt_cos}, {"blu_rt_tanh", (void *)blu_rt_tanh}, {"memcpy", (void *)memcpy}, {"memset", (void *)memset},
+    {"memmove", (void *)memmove}, {"fmaf", (void *)fmaf}, {"fma", (void *)fma}};
+  LLVMOrcCSymbolMapPair pairs[sizeof runtime / sizeof *runtime];
+  for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
+    pairs[i] = (LLVMOrcCSymbolMapPair){LLVMOrcLLJITMangleAndIntern(l->jit, runtime[i].name),
+                                       {(LLVMOrcExecutorAddress)(uintptr_t)runtime[i].at, {LLVMJITSymbolGenericFlagsExported, 0}}};
+  LLVMOrcExecutorAddress at;
+  bool good = !LLVMOrcJITDylibDefine(lib, LLVMOrcAbsoluteSymbols(pairs, sizeof pairs / sizeof *pairs)) &&
+              !LLVMOrcLLJITAddObjectFile(l->jit, lib, LLVMCreateMemoryBufferWithMemoryRangeCopy(object, size, "test")) &&
+              !LLVMOrcLLJITLookup(l->jit, &at, "blu_program");
+  free(object);
+  if (good) l->program = (const BluProgram *)(uintptr_t)at;
+  return good;
+}
+
+/* Launches in order; pieces of each one by one or in runs, shuffled. */
+static void run(const BluProgram *p, const BluFunction *f, char *arena, char *scratch) {
+  for (int64_t i = 0; i < f->launches; i++) {
+    int64_t n = f->launch[i].pieces, *order = malloc((size_t)n * sizeof *order);
+    bool reversed = harness_random() & 1, whole = harness_random() & 1;
+    for (int64_t k = 0; k < n; k++) order[k] = reversed ? n - 1 - k : k;
+    memset(scratch, 0xff, (size_t)p->scratch_bytes);
+    if (whole) f->launch[i].kernel(arena, f->launch[i].offset, scratch, 0, n);
+    else for (int64_t k = 0; k < n; k++) f->launch[i].kernel(arena, f->launch[i].offset, scratch, order[k], order[k] + 1);
+    free(order);
+  }
+}
+
+static bool same_bits(const void *a, const void *b, BluElem e, int64_t i) {
+  double x = contract_get(a, e, i), y = contract_get(b, e, i);
+  if (isnan(x) && isnan(y)) return true; /* which NaN is not promised */
+  int n = blu_elem_bytes(e);
+  return !memcmp((const char *)a + i * n, (const char *)b + i * n, (size_t)n);
+}
+
+static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, const char *arena, const void *exact, const double *ref, const char *text) {
+  char what[256];
+  for (int64_t i = 0, n = blu_type_count(t); i < n; i++) {
+    double got = contract_get(arena + slot->offset, t->elem, i);
+    if (set->cpu.level >= 3 && !same_bits(arena + slot->offset, exact, t->elem, i)) { /* level 2 has no FMA: other bits */
+      snprintf(what, sizeof what, "element %lld is %.9g, the contract says %.9g", (long long)i, got, contract_get(exact, t->elem, i));
+      return fail(what, text);
+    }
+    if (isinf(set->tolerance)) continue;
+    double error = fabs(got - ref[i]) / fmax(1, fabs(ref[i]));
+    bool equal = got == ref[i] || (isnan(got) && isnan(ref[i]));
+    if (!equal && !(error <= set->tolerance)) {
+      snprintf(what, sizeof what, "element %lld is %.9g, the reference %.9g: error %.2g", (long long)i, got, ref[i], error);
+      return fail(what, text);
+    }
+  }
+  return true;
+}
+
+enum { GUARD = 256 };
+
+bool harness_check(const Setting *set, const char *format, ...) {
+  char text[8192];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
+  if (mlirModuleIsNull(m)) return harness_programs++, fail("the program does not parse", text);
+  return harness_check_module(set, m, text);
+}
+
+bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
+  harness_programs++;
+  MlirOperation f = blu_func_find(m, "f");
+  int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f);
+  BluPort in[8], out[8];
+  void *args[8], *exact[8];
+  double *wide[8], *ref[8];
+  for (int i = 0; i < nargs; i++) {
+    in[i] = (BluPort){.role = "input", .name = "x", .type = blu_func_arg(f, i).type};
+    int64_t n = blu_type_count(&in[i].type);
+    args[i] = calloc((size_t)n + 1, 8);
+    wide[i] = calloc((size_t)n + 1, sizeof(double));
+    for (int64_t k = 0; k < n; k++) {
+      static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e38};
+      double v = blu_elem_is_float(in[i].type.elem) ? harness_uniform(set->lo, set->hi) : floor(harness_uniform(0, set->ihi));
+      if (set->special && blu_elem_is_float(in[i].type.elem) && harness_random() % 4 == 0) v = odd[harness_random() % 8];
+      contract_set(args[i], in[i].type.elem, k, v);
+      wide[i][k] = contract_get(args[i], in[i].type.elem, k);
+    }
+    blu_func_set_arg(f, i, &in[i]);
+  }
+  BluWhy why = {0};
+  if (!blu_interp_run(m, f, (const double *const *)wide, ref, &why)) return fail(why.text, text);
+  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f));
+  MlirValue values[8];
+  for (int i = 0; i < nresults; i++) {
+    values[i] = mlirOperationGetOperand(end, i);
+    out[i] = (BluPort){.role = "output", .name = "y", .type = blu_value_type(values[i])};
+  }
+  mlirOperationDestroy(end);
+  blu_func_return(f, mlirLocationUnknownGet(set->ctx), nresults, values, out);
+  bool good = blu_pass_simplify(m) && blu_pass_expand(m) && blu_pass_simplify(m);
+  contract_run(f, args, exact);
+  good = good && blu_pass_fuse(m) && blu_pass_plan(m) && mlirOperationVerify(mlirModuleGetOperation(m));
+  Loaded l = {0};
+  if (!good || !load(set, m, &l)) good = fail("does not compile", text);
+  else {
+    const BluProgram *p = l.program;
+    const BluFunction *fn = &p->function[0];
+    size_t size = (size_t)p->arena_bytes + 2 * GUARD;
+    char *memory = aligned_alloc(64, (size + 63) / 64 * 64), *arena = memory + GUARD;
+    char *scratch = aligned_alloc(64, (size_t)p->scratch_bytes + 64);
+    memset(memory, 0xa5, size);
+    for (int i = 0; i < nargs; i++) memcpy(arena + fn->slot[i].offset, args[i], (size_t)fn->slot[i].bytes);
+    run(p, fn, arena, scratch);
+    for (int i = 0; i < nresults && good; i++) good = compare(set, &fn->slot[nargs + i], &out[i].type, arena, exact[i], ref[i], text);
+    for (int i = 0; i < GUARD; i++)
+      if ((unsigned char)memory[i] != 0xa5 || (unsigned char)memory[size - 1 - (size_t)i] != 0xa5) {
+        good = fail("writes outside of the arena", text);
+        break;
+      }
+    free(memory);
+    free(scratch);
+  }
+  if (l.jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(l.jit));
+  for (int i = 0; i < nargs; i++) free(args[i]), free(wide[i]);
+  for (int i = 0; i < nresults; i++) free(exact[i]), free(ref[i]);
+  mlirModuleDestroy(m);
+  return good;
+}

@@ -1,0 +1,26 @@
+/* harness.h - compiled code, run in the process: against the contract bit for bit, and against the references in double. */
+#ifndef BLU_TESTS_HARNESS_H
+#define BLU_TESTS_HARNESS_H
+#include "codegen/codegen.h"
+
+typedef struct {
+  MlirContext ctx;
+  BluCpu cpu;
+  double lo, hi;        /* range of float arguments */
+  int ihi;              /* integer arguments: [0, ihi) */
+  bool special;         /* some arguments are NaN, infinite, denormal, -0 */
+  double tolerance;     /* against the reference, relative to max(1, |ref|); INFINITY: the contract alone is the judge */
+} Setting;
+
+extern int harness_programs, harness_failures;
+void harness_start(Setting *set);                    /* LLVM's target and a context */
+uint64_t harness_random(void);
+double harness_uniform(double lo, double hi);
+void harness_seed(uint64_t seed);
+
+/* Compiles and runs the function @f of a program in text, with random arguments. Pieces run in a random order, as threads would
+ * run them; memory around the arena must stay untouched. Says what failed. */
+bool harness_check(const Setting *set, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a module that has @f; the module is consumed. `text` names it in messages. */
+bool harness_check_module(const Setting *set, MlirModule m, const char *text);
+#endif
