@@ -5,6 +5,7 @@
  * Greedy, in program order: an op joins the group of the operand that is computed last, or a later one that reads the same
  * tensor, if it fits into that group's space; so every group depends on earlier groups alone. Free ops (constants, casts,
  * broadcasts) are copied to their users; elementwise ops of arguments alone wait for their first user's group. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,17 @@ static void group_add(Fuse *f, int g, MlirOperation op) {
   blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
 }
 
-static bool is_stored(const Fuse *f, MlirValue v, int g) { /* as seen from group g: by another group, or from outside */
+/* The group whose kernel puts v's bytes into memory: -1 for arguments, INT_MAX for what is nowhere stored. */
+static int stored_by(const Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d)) return true;
-  int h = group_of(f, d);
-  return h >= 0 ? h != g : blu_map_get(&f->stored, d.ptr) != NULL;
+  if (mlirOperationIsNull(d)) return -1;
+  int g = group_of(f, d);
+  if (g >= 0) return g;
+  return blu_map_get(&f->stored, d.ptr) ? stored_by(f, mlirOperationGetOperand(d, 0)) : INT_MAX;
 }
+
+/* Can group g read v from memory? A free op may be stored by a later group for others' sake: then g evaluates it itself. */
+static bool is_stored(const Fuse *f, MlirValue v, int g) { return stored_by(f, v) < g; }
 
 static bool is_waiting(const Fuse *f, MlirOperation op) { return blu_map_get(&f->waiting, op.ptr) != NULL; }
 

@@ -57,7 +57,7 @@ static BluAttrs random_attrs(const BluOp *op, const BluSig *s) {
     switch (a->kind) {
     case BLU_ATTR_INT: as = blu_attr_set_int(as, a->name, strcmp(a->name, "axis") ? below(1000) : below(2 * rank) - rank); break;
     case BLU_ATTR_BOOL: as = blu_attr_set_bool(as, a->name, below(2)); break;
-    case BLU_ATTR_REAL: as = blu_attr_set_real(as, a->name, harness_uniform(-2, 2)); break;
+    case BLU_ATTR_REAL: as = blu_attr_set_real(as, a->name, below(2)); break;
     case BLU_ATTR_TYPE: as = blu_attr_set_type(as, a->name, (BluElem)below(BLU_ELEMS)); break;
     case BLU_ATTR_INTS:
       if (!strcmp(a->name, "shape")) n = !s->nin ? (v[0] = sizes[below(8)], v[1] = sizes[below(8)], 2) : !strcmp(op->name, "broadcast") ? wider_shape(&s->in[0], v) : other_shape(&s->in[0], v);
@@ -259,7 +259,7 @@ static bool gradient_is_right(MlirContext ctx, uint64_t seed) {
   if (good) {
     double d1 = (f[0] - f[1]) / 2e-5, d2 = (f[2] - f[3]) / 4e-5, scale = fmax(1, fabs(d1));
     double noise = 1e-10 * fabs(f[0]) / 1e-5; /* rounding of a large sum */
-    bool sure = fabs(d1 - d2) <= 1e-6 * scale && noise < 1e-4 * scale && isfinite(d1);
+    bool sure = fabs(d1 - d2) <= 1e-6 * scale && noise < 1e-4 * scale && fabs(d1) < 1e3;
     if (sure && !(fabs(slope - d1) <= 1e-4 * scale + noise)) {
       printf("gradient: by the rules %.9g, by differences %.9g\n", slope, d1);
       good = false;
@@ -291,7 +291,7 @@ static bool code_is_right(const Setting *set, uint64_t seed, int which) {
   return harness_check_module(set, p.module, "a random program");
 }
 
-/* The program that returns only value `which`, printed without what that doesn't need. */
+/* The program that returns only value `which` (or all, if -1), printed without what that doesn't need. */
 static void print_program(MlirContext ctx, uint64_t seed, int which) {
   harness_seed(seed);
   Program p = random_program(ctx);
@@ -339,11 +339,9 @@ int main(int argc, char **argv) {
     if (numbers && code && gradient) continue;
     failures++;
     printf("FAILED: --seed %llu: %s\n", (unsigned long long)s, !gradient && numbers && code ? "gradient" : guilty ? guilty : "compiled code");
-    for (int v = 0, n = values_of(set.ctx, s); v < n && !(numbers && code); v++) {
-      if (numbers ? code_is_right(&set, s, v) : passes_are_right(set.ctx, s, v, &guilty)) continue;
-      print_program(set.ctx, s, v);
-      break;
-    }
+    int n = values_of(set.ctx, s), v = 0;
+    while (v < n && !(numbers && code) && (numbers ? code_is_right(&set, s, v) : passes_are_right(set.ctx, s, v, &guilty))) v++;
+    print_program(set.ctx, s, v < n && !(numbers && code) ? v : -1); /* no single value fails: the whole program */
   }
   mlirContextDestroy(set.ctx);
   printf("%ld programs, %d failures\n", count, failures);
