@@ -184,5 +184,6 @@ LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOpera
     free(k.memo[l].known);
   }
   free(k.place);
+  blu_map_free(&k.stage);
   return k.fn;
 }

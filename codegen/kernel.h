@@ -23,6 +23,7 @@ typedef struct {
   LLVMValueRef *place;      /* address of each operand, then of each result */
   LLVMBuilderRef builder[LEVELS];
   Memo memo[LEVELS];
+  BluMap stage;             /* op -> its stage + 1 (codegen/rows.c) */
   LLVMValueRef row, column; /* i64: the point */
   int count;                /* lanes of the point that exist */
 } Kernel;

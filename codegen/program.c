@@ -237,10 +237,13 @@ static bool compile_kernels(Program *p) {
 static void emit_table(Program *p) {
   MlirOperation module = mlirModuleGetOperation(p->planned);
   Slots tensors = {0}, scalars = {0};
-  LLVMValueRef functions[64];
+  LLVMValueRef *functions = NULL;
   int64_t n = 0;
-  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f) && n < 64; f = mlirOperationGetNextInBlock(f))
-    if (is_func(f) && !is_kernel(f)) functions[n++] = function(p, f, &tensors, &scalars);
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
+    if (!is_func(f) || is_kernel(f)) continue;
+    functions = blu_realloc(functions, (size_t)(n + 1) * sizeof *functions);
+    functions[n++] = function(p, f, &tensors, &scalars);
+  }
   uint64_t hash = 0xcbf29ce484222325u;
   hash_text(ref(p->info->compiler), &hash);
   hash_text(ref(p->info->cpu->name), &hash);
@@ -259,6 +262,7 @@ static void emit_table(Program *p) {
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);
   free(plan);
+  free(functions);
 }
 
 bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info) {

@@ -12,18 +12,21 @@ enum { PIECE = 8192 }; /* elements */
 typedef struct { MlirOperation op; int stage; } Reduction;
 
 /* Values of later stages depend on reductions of earlier ones. */
-static int stage_of(const Kernel *k, MlirValue v) {
+static int stage_of(Kernel *k, MlirValue v) {
   MlirOperation d = blu_def(v);
   if (mlirOperationIsNull(d)) return 0;
-  int stage = 0;
+  int known = (int)(intptr_t)blu_map_get(&k->stage, d.ptr), stage = 0;
+  if (known) return known - 1;
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++) {
     int s = stage_of(k, mlirOperationGetOperand(d, i));
     if (s > stage) stage = s;
   }
-  return stage + (blu_op_of(d)->rule->kind == BLU_KIND_REDUCE);
+  stage += blu_op_of(d)->rule->kind == BLU_KIND_REDUCE;
+  blu_map_set(&k->stage, d.ptr, (void *)(intptr_t)(stage + 1));
+  return stage;
 }
 
-static int list_reductions(const Kernel *k, Reduction **list) {
+static int list_reductions(Kernel *k, Reduction **list) {
   int n = 0, cap = 0;
   *list = NULL;
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
@@ -61,10 +64,9 @@ static bool is_flat(const Kernel *k) {
 }
 
 static bool has_reductions(const Kernel *k) {
-  Reduction *list;
-  int n = list_reductions(k, &list);
-  free(list);
-  return n > 0;
+  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
+    if (blu_reduction_states(o)) return true;
+  return false;
 }
 
 static int64_t rows_per_piece(const Kernel *k) {
@@ -82,7 +84,7 @@ static int64_t pieces(const Kernel *k) {
 
 /* ---- a stage: one pass over the columns of a row ---- */
 
-typedef struct { Reduction *red; int nred, stage; bool stores; State state[8]; } Stage;
+typedef struct { Reduction *red; int nred, stage; bool stores; State state[BLU_KERNEL_STATES]; } Stage;
 
 /* At the current point: reductions of this stage take their operand; results of the last stage are stored. */
 static void point(Kernel *k, const Stage *st, State *state) {
@@ -109,9 +111,8 @@ static void point(Kernel *k, const Stage *st, State *state) {
   free(value);
 }
 
-static int flatten(const Stage *st, int n, const State *state, LLVMValueRef *out) {
+static int flatten(int n, const State *state, LLVMValueRef *out) {
   int at = 0;
-  (void)st;
   for (int i = 0; i < n; i++)
     for (int j = 0; j < state[i].n; j++) out[at++] = state[i].v[j].u.v;
   return at;
@@ -139,8 +140,8 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
     if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
-  LLVMValueRef flat[8];
-  int nflat = flatten(st, n, st->state, flat);
+  LLVMValueRef flat[BLU_KERNEL_STATES];
+  int nflat = flatten(n, st->state, flat);
   Loop l;
   LLVMValueRef full = to;
   if (tail) { /* to - tail if to is C, else to: both multiples of the lanes */
@@ -152,7 +153,7 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
   k->column = l.i;
   k->count = lanes;
   point(k, st, st->state);
-  flatten(st, n, st->state, flat);
+  flatten(n, st->state, flat);
   blu_loop_end(&k->e, &l, flat);
   unflatten(n, st->state, l.phi);
   if (tail) {
@@ -160,12 +161,12 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
                       after = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "after");
     LLVMBuildCondBr(k->e.b, LLVMBuildICmp(k->e.b, LLVMIntEQ, to, blu_emit_i64(&k->e, columns), ""), rest, after);
     LLVMPositionBuilderAtEnd(k->e.b, rest);
-    LLVMValueRef whole[8];
-    flatten(st, n, st->state, whole);
+    LLVMValueRef whole[BLU_KERNEL_STATES];
+    flatten(n, st->state, whole);
     k->column = blu_emit_i64(&k->e, columns - tail);
     k->count = tail;
     point(k, st, st->state);
-    flatten(st, n, st->state, flat);
+    flatten(n, st->state, flat);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(k->e.b);
     LLVMBuildBr(k->e.b, after);
     LLVMPositionBuilderAtEnd(k->e.b, after);

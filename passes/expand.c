@@ -22,6 +22,8 @@ static MlirValue one_axis_at_a_time(BluBuilder *b, MlirOperation o) {
     for (int i = 0; a && i < a->n; i++) reduced |= a->i[i] == axis;
     if (reduced) x = blu_reduce(b, blu_op_of(o)->name, x, 1, &axis, false);
   }
+  /* a sum starts at +0, also over no axis at all */
+  if (mlirValueEqual(x, mlirOperationGetOperand(o, 0)) && blu_is(o, "sum")) x = blu_build2(b, "add", x, blu_constant_like(b, x, 0));
   return blu_reshape_to(b, x, &s.out);
 }
 

@@ -91,22 +91,24 @@ static bool evaluable(const Fuse *f, int g, MlirValue v, BluView at, MlirValue *
   return evaluable(f, g, mlirOperationGetOperand(d, 0), in, blame);
 }
 
-static int latest_of_operands(const Fuse *f, MlirOperation op);
-
-/* The latest group that v's value comes from, through free ops; -1: arguments alone. */
-static int latest_group(const Fuse *f, MlirValue v) {
-  MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d)) return -1;
-  int g = group_of(f, d);
-  return g >= 0 ? g : latest_of_operands(f, d);
+/* The latest group that op's operands come from, through free and waiting ops; -1: arguments alone. Each op is visited once. */
+static int latest_through(const Fuse *f, MlirOperation op, BluMap *seen) {
+  int last = -1;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirOperation d = blu_def(mlirOperationGetOperand(op, i));
+    if (mlirOperationIsNull(d) || blu_map_get(seen, d.ptr)) continue;
+    blu_map_set(seen, d.ptr, (void *)d.ptr);
+    int g = group_of(f, d);
+    if (g < 0) g = latest_through(f, d, seen);
+    if (g > last) last = g;
+  }
+  return last;
 }
 
 static int latest_of_operands(const Fuse *f, MlirOperation op) {
-  int last = -1;
-  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
-    int g = latest_group(f, mlirOperationGetOperand(op, i));
-    if (g > last) last = g;
-  }
+  BluMap seen = {0};
+  int last = latest_through(f, op, &seen);
+  blu_map_free(&seen);
   return last;
 }
 
@@ -150,6 +152,13 @@ static bool is_only_reduced(MlirOperation op) {
   return true;
 }
 
+/* Registers for one more reduction? */
+static bool has_room(const Group *g, MlirOperation op) {
+  int states = blu_reduction_states(op);
+  for (int i = 0; i < g->n; i++) states += blu_reduction_states(g->anchor[i]);
+  return states <= BLU_KERNEL_STATES;
+}
+
 /* Does op fit into group g as it stands? */
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
@@ -159,7 +168,7 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   MlirValue blame;
   if (to->segment != f->segment || kernel_of(op, &own) != BLU_KERNEL_ROWS) return false;
   if (to->kind != BLU_KERNEL_ROWS && !(to->kind == BLU_KERNEL_MATMUL && element)) return false;
-  if (element && !blu_view_of_type(&out, &to->space, &at)) return false;
+  if (!has_room(to, op) || (element && !blu_view_of_type(&out, &to->space, &at))) return false;
   if (to->kind == BLU_KERNEL_MATMUL && (at.kind != BLU_VIEW_FULL || is_only_reduced(op))) return false;
   for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++)
     if (!operand_view(op, i, &to->space, &at) || !evaluable(f, g, mlirOperationGetOperand(op, i), at, &blame)) return false;
@@ -207,16 +216,17 @@ static void settle(Fuse *f, MlirValue v, int g) {
 }
 
 /* What waits behind op's operands and wouldn't fit beside op in a group of this space gets a group of its own. */
-static void settle_misfits(Fuse *f, MlirOperation op, const BluType *space) {
+static void settle_misfits(Fuse *f, MlirOperation op, const BluType *space, BluMap *seen) {
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
     MlirOperation d = blu_def(mlirOperationGetOperand(op, i));
-    if (mlirOperationIsNull(d) || group_of(f, d) >= 0) continue;
+    if (mlirOperationIsNull(d) || group_of(f, d) >= 0 || blu_map_get(seen, d.ptr)) continue;
+    blu_map_set(seen, d.ptr, (void *)d.ptr);
     bool fit = true;
     if (is_waiting(f, d)) {
       fit = fits(f, group_new(f, BLU_KERNEL_ROWS, space), d);
       f->n--;
     }
-    if (fit) settle_misfits(f, d, space);
+    if (fit) settle_misfits(f, d, space, seen);
     else place_alone(f, d);
   }
 }
@@ -240,7 +250,9 @@ static void place_alone(Fuse *f, MlirOperation op) {
       if (good) break;
     } while (true);
   }
-  if (kind == BLU_KERNEL_ROWS) settle_misfits(f, op, &space);
+  BluMap seen = {0};
+  if (kind == BLU_KERNEL_ROWS) settle_misfits(f, op, &space, &seen);
+  blu_map_free(&seen);
   int g = group_new(f, kind, &space);
   for (intptr_t i = 0; i < n && kind == BLU_KERNEL_ROWS; i++) settle(f, mlirOperationGetOperand(op, i), g);
   group_add(f, g, op);

@@ -6,6 +6,11 @@
 const char *const blu_kernel_kind_names[] = {
   [BLU_KERNEL_ROWS] = "rows", [BLU_KERNEL_COLUMNS] = "columns", [BLU_KERNEL_MATMUL] = "matmul", [BLU_KERNEL_MOVE] = "move"};
 
+int blu_reduction_states(MlirOperation op) {
+  const BluOp *o = blu_op_of(op);
+  return !o || o->rule->kind != BLU_KIND_REDUCE ? 0 : blu_is(op, "argmax") ? 2 : 1;
+}
+
 int64_t blu_space_columns(const BluType *s) { return s->rank ? s->dim[s->rank - 1] : 1; }
 
 int64_t blu_space_rows(const BluType *s) {

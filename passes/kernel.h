@@ -19,6 +19,10 @@ typedef struct { BluViewKind kind; BluType from; } BluView;
 typedef enum { BLU_KERNEL_ROWS, BLU_KERNEL_COLUMNS, BLU_KERNEL_MATMUL, BLU_KERNEL_MOVE } BluKernelKind;
 extern const char *const blu_kernel_kind_names[];
 
+/* Values that the reductions of one kernel may keep in registers: one each, two for an argmax. */
+enum { BLU_KERNEL_STATES = 8 };
+int blu_reduction_states(MlirOperation op);    /* 0: not a reduction */
+
 int64_t blu_space_columns(const BluType *s);   /* C; 1 for rank 0 */
 int64_t blu_space_rows(const BluType *s);
 /* How an operand of an op that is evaluated at `at`, and whose result is v's user, is reached through the index op `op`

@@ -179,9 +179,10 @@ static MlirOperation callee_of(const Plan *p, MlirOperation call) {
 static bool may_replace(const Func *f, MlirValue v, MlirValue old) {
   MlirOperation call = blu_def(v);
   if (mlirOperationIsNull(call) || !is_call(call) || blu_map_get(&f->place, v.ptr)) return false;
-  if (mlirValueIsNull(old)) return true;
   int at = number_of(f, call);
-  if (last_use(f, old) > at || at < f->commit) return false;
+  if (at < f->commit) return false; /* nothing that is kept changes before the guard */
+  if (mlirValueIsNull(old)) return true;
+  if (last_use(f, old) > at) return false;
   MlirOperation kernel = callee_of(f->plan, call);
   BluKernelInfo k;
   blu_kernel_info(kernel, &k);
@@ -191,49 +192,6 @@ static bool may_replace(const Func *f, MlirValue v, MlirValue old) {
     if (mlirValueEqual(root_of(in), old) && !reads_pointwise(kernel, mlirBlockGetArgument(blu_func_block(kernel), i), &k)) return false;
   }
   return true;
-}
-
-/* A launch at the end of f that copies v; returns its result. */
-static MlirValue append_copy(Func *f, MlirValue v) {
-  BluType t = blu_value_type(v);
-  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f->func));
-  MlirLocation loc = mlirOperationGetLocation(end);
-  char name[160] = "copy_", type[120];
-  blu_type_print(&t, type, sizeof type);
-  for (char *c = type; *c; c++)
-    if (strchr("[], ", *c)) *c = '_';
-  strcat(name, type);
-  MlirOperation kernel = blu_func_find(f->plan->module, name);
-  if (mlirOperationIsNull(kernel)) {
-    BluPort port = {.type = t};
-    MlirBlock block;
-    kernel = blu_func_make(f->plan->module, loc, name, 1, &port, &block);
-    MlirValue arg = mlirBlockGetArgument(block, 0);
-    blu_func_return(kernel, loc, 1, &arg, NULL);
-    blu_set_string(kernel, "sym_visibility", "private");
-    blu_set_string(kernel, "blu.kernel", blu_kernel_kind_names[BLU_KERNEL_ROWS]);
-    blu_set_ints(kernel, "blu.space", t.rank, t.dim);
-  }
-  MlirContext ctx = mlirModuleGetContext(f->plan->module);
-  MlirOperationState st = mlirOperationStateGet(mlirStringRefCreateFromCString("func.call"), loc);
-  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, mlirStringRefCreateFromCString("callee")),
-                                                    mlirFlatSymbolRefAttrGet(ctx, mlirStringRefCreateFromCString(name)));
-  MlirType type_of = mlirValueGetType(v);
-  mlirOperationStateAddAttributes(&st, 1, &callee);
-  mlirOperationStateAddOperands(&st, 1, &v);
-  mlirOperationStateAddResults(&st, 1, &type_of);
-  MlirOperation call = mlirOperationCreate(&st);
-  mlirBlockInsertOwnedOperationBefore(blu_func_block(f->func), end, call);
-  return mlirOperationGetResult(call, 0);
-}
-
-/* The argument of f with this role and name; null: none. */
-static MlirValue argument(const Func *f, const char *role, const char *name) {
-  for (int i = 0; i < blu_func_nargs(f->func); i++) {
-    BluPort p = blu_func_arg(f->func, i);
-    if (!strcmp(p.role, role) && !strcmp(p.name, name)) return mlirBlockGetArgument(blu_func_block(f->func), i);
-  }
-  return (MlirValue){0};
 }
 
 static void list_calls(Func *f) {
@@ -254,24 +212,74 @@ static void list_calls(Func *f) {
   free(ops);
 }
 
-/* Results that are parameters or state go to their kept places: directly, or by a copy at the end. A copy is added for every
- * result that can't go directly before any place is given, since a copy reads what another result may overwrite. */
+/* The kernel that copies a tensor of type t: a function that returns its argument. A dot keeps its name apart from the user's. */
+static MlirOperation copy_kernel(MlirModule m, MlirLocation loc, const BluType *t) {
+  char name[160];
+  size_t n = (size_t)snprintf(name, sizeof name, "copy.%s", blu_elem_name(t->elem));
+  for (int i = 0; i < t->rank; i++) n += (size_t)snprintf(name + n, sizeof name - n, "%c%lld", i ? 'x' : '.', (long long)t->dim[i]);
+  MlirOperation kernel = blu_func_find(m, name);
+  if (!mlirOperationIsNull(kernel)) return kernel;
+  BluPort port = {.type = *t};
+  MlirBlock block;
+  kernel = blu_func_make(m, loc, name, 1, &port, &block);
+  MlirValue arg = mlirBlockGetArgument(block, 0);
+  blu_func_return(kernel, loc, 1, &arg, NULL);
+  blu_set_string(kernel, "sym_visibility", "private");
+  blu_set_string(kernel, "blu.kernel", blu_kernel_kind_names[BLU_KERNEL_ROWS]);
+  blu_set_ints(kernel, "blu.space", t->rank, t->dim);
+  return kernel;
+}
+
+/* A launch at the end of f that copies v; returns its result. */
+static MlirValue append_copy(Func *f, MlirValue v) {
+  BluType t = blu_value_type(v);
+  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f->func));
+  MlirLocation loc = mlirOperationGetLocation(end);
+  MlirOperation kernel = copy_kernel(f->plan->module, loc, &t);
+  MlirContext ctx = mlirModuleGetContext(f->plan->module);
+  MlirOperationState st = mlirOperationStateGet(mlirStringRefCreateFromCString("func.call"), loc);
+  MlirNamedAttribute callee = mlirNamedAttributeGet(mlirIdentifierGet(ctx, mlirStringRefCreateFromCString("callee")),
+    mlirFlatSymbolRefAttrGet(ctx, mlirStringRefCreateFromCString(blu_func_name(kernel))));
+  MlirType type_of = mlirValueGetType(v);
+  mlirOperationStateAddAttributes(&st, 1, &callee);
+  mlirOperationStateAddOperands(&st, 1, &v);
+  mlirOperationStateAddResults(&st, 1, &type_of);
+  MlirOperation call = mlirOperationCreate(&st);
+  mlirBlockInsertOwnedOperationBefore(blu_func_block(f->func), end, call);
+  list_calls(f);
+  return mlirOperationGetResult(call, 0);
+}
+
+/* The argument of f with this role and name; null: none. */
+static MlirValue argument(const Func *f, const char *role, const char *name) {
+  for (int i = 0; i < blu_func_nargs(f->func); i++) {
+    BluPort p = blu_func_arg(f->func, i);
+    if (!strcmp(p.role, role) && !strcmp(p.name, name)) return mlirBlockGetArgument(blu_func_block(f->func), i);
+  }
+  return (MlirValue){0};
+}
+
+/* Results that are parameters or state go to their kept places: directly, or by a copy at the end. A result that is the old value of
+ * another kept tensor is first copied aside, so that no new value is written over it before: a swap works. */
 static void place_kept_results(Func *f) {
   MlirOperation end = mlirBlockGetTerminator(blu_func_block(f->func));
-  for (int i = 0; i < blu_func_nresults(f->func); i++) {
-    BluPort p = blu_func_result(f->func, i);
-    const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
-    MlirValue v = root_of(mlirOperationGetOperand(end, i)), old = argument(f, p.role, p.name);
-    if (!k || (!mlirValueIsNull(old) && mlirValueEqual(v, old))) continue;
-    if (may_replace(f, v, old)) {
+  int n = blu_func_nresults(f->func);
+  for (int aside = 1; aside >= 0; aside--)
+    for (int i = 0; i < n; i++) {
+      BluPort p = blu_func_result(f->func, i);
+      const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
+      MlirValue v = root_of(mlirOperationGetOperand(end, i)), old = argument(f, p.role, p.name);
+      if (!k || (!mlirValueIsNull(old) && mlirValueEqual(v, old))) continue;
+      if (aside) {
+        if (mlirValueIsABlockArgument(v)) mlirOperationSetOperand(end, i, append_copy(f, mlirOperationGetOperand(end, i)));
+        continue;
+      }
+      if (!may_replace(f, v, old)) {
+        v = append_copy(f, mlirOperationGetOperand(end, i));
+        mlirOperationSetOperand(end, i, v);
+      }
       set_place(f, v, k->offset);
-      continue;
     }
-    MlirValue copy = append_copy(f, mlirOperationGetOperand(end, i));
-    mlirOperationSetOperand(end, i, copy);
-    set_place(f, copy, k->offset);
-    list_calls(f);
-  }
 }
 
 static int64_t plan_function(Plan *p, MlirOperation func) {
