@@ -138,7 +138,7 @@ func.func @train(%w: tensor<4x10xf32> {blu.role = "param", blu.name = "w"}, %y: 
 
 //--- where.mlir
 // The branch not taken gets no cotangent.
-// CHECK: %[[seed:[0-9]+]] = blu.where
+// CHECK: %[[seed:[0-9]+]] = blu.where %{{[0-9]+}}
 // CHECK: %[[zero:[0-9a-z]+]] = blu.constant {{.*}}value = 0.0
 // CHECK: %[[gw:[0-9]+]] = blu.where %arg2, %[[seed]], %[[zero]]
 // CHECK: %[[gv:[0-9]+]] = blu.where %arg2, %[[zero]], %[[seed]]
