@@ -37,7 +37,8 @@ static void elementwise(Setting set) {
   set.lo = -4, set.hi = 4, set.ihi = 100;
   for (int i = 0; i < blu_nops; i++) {
     const BluOp *op = &blu_ops[i];
-    if (op->rule->kind != BLU_KIND_ELEMENT || op->nattr || op->nin > 2 || !op->rule->cases[0].body || op->rule->infer == blu_op_find("eq")->rule->infer) continue;
+    bool compares = op->rule->infer == blu_op_find("eq")->rule->infer;
+    if (op->rule->kind != BLU_KIND_ELEMENT || op->nattr || op->nin > 2 || !op->rule->cases[0].body || compares) continue;
     for (int special = 0; special < 2; special++) {
       Setting s = set;
       s.special = special;
@@ -64,7 +65,7 @@ static void casts(Setting set) {
 
 static void reductions(Setting set) {
   static const char *const ops[] = {"sum", "max", "min", "mean"};
-  set.lo = -1, set.hi = 1, set.tolerance = 4e-6;
+  set.lo = -1, set.hi = 1, set.tolerance = 1e-5; /* chains of up to 600: partial sums of order 10, rounded 600 times */
   for (int i = 0; i < 40; i++) {
     int d[3] = {1 + (int)(harness_random() % 4), any_size(), any_size()}, axis = i % 3;
     bool keep = harness_random() & 1;
@@ -122,7 +123,8 @@ static void fused(Setting set) {
           "%%kb = blu.broadcast %%k {shape = array<i64: %d, %d>} : (tensor<f32>) -> tensor<%dx%dxf32>\n%%o = blu.add %%z, %%kb : tensor<%dx%dxf32>\n"
           "%%c = blu.sum %%o {axis = array<i64: 0>} : (tensor<%dx%dxf32>) -> tensor<%dxf32>\n"
           "return %%o, %%rs, %%c : tensor<%dx%dxf32>, tensor<%dx1xf32>, tensor<%dxf32>\n}",
-          r, n, n, r, n, r, n, r, n, r, r, n, r, r, n, r, n, r, n, r, n, r, r, r, r, r, r, n, r, r, n, r, n, r, n, n, r, n, r, n, r, n, r, n, r, n, r, n, n, r, n, r, n);
+          r, n, n, r, n, r, n, r, n, r, r, n, r, r, n, r, n, r, n, r, n, r, r, r, r, r, r, n, r, r, n,
+          r, n, r, n, n, r, n, r, n, r, n, r, n, r, n, r, n, n, r, n, r, n);
     int b = 1 + (int)(harness_random() % 3), t = any_size(), c = any_size();
     harness_check(&set, "func.func @f(%%x: tensor<%dx%dx%dxf32>, %%p: tensor<%dx%dxf32>, %%q: tensor<%dx1x%dxf32>) -> tensor<%dx%dx%dxf32> {\n"
           "%%pb = blu.broadcast %%p {shape = array<i64: %d, %d, %d>} : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dxf32>\n"

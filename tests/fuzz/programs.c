@@ -60,7 +60,8 @@ static BluAttrs random_attrs(const BluOp *op, const BluSig *s) {
     case BLU_ATTR_REAL: as = blu_attr_set_real(as, a->name, below(2)); break;
     case BLU_ATTR_TYPE: as = blu_attr_set_type(as, a->name, (BluElem)below(BLU_ELEMS)); break;
     case BLU_ATTR_INTS:
-      if (!strcmp(a->name, "shape")) n = !s->nin ? (v[0] = sizes[below(8)], v[1] = sizes[below(8)], 2) : !strcmp(op->name, "broadcast") ? wider_shape(&s->in[0], v) : other_shape(&s->in[0], v);
+      if (!strcmp(a->name, "shape") && !s->nin) v[0] = sizes[below(8)], v[1] = sizes[below(8)], n = 2;
+      else if (!strcmp(a->name, "shape")) n = !strcmp(op->name, "broadcast") ? wider_shape(&s->in[0], v) : other_shape(&s->in[0], v);
       else if (!strcmp(a->name, "perm")) {
         for (n = 0; n < rank; n++) v[n] = n;
         for (int k = rank - 1; k > 0; k--) {

@@ -126,9 +126,9 @@ func.func @f(%x: tensor<2x3xf32> {blu.role = "input", blu.name = "x"}) -> (tenso
 // CHECK-SAME: blu.commit = 0
 // CHECK-SAME: blu.results = array<i64: 0>
 // CHECK: %[[p:[0-9]+]] = call @matmul_4x4(%arg0) {blu.places = array<i64: 0, [[new:[0-9]+]]>}
-// CHECK: %[[c:[0-9]+]] = call @copy_f32_4__4_(%[[p]]) {blu.places = array<i64: [[new]], 0>}
+// CHECK: %[[c:[0-9]+]] = call @copy.f32.4x4(%[[p]]) {blu.places = array<i64: [[new]], 0>}
 // CHECK: return %[[c]]
-// CHECK: func.func private @copy_f32_4__4_(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {blu.kernel = "rows", blu.space = array<i64: 4, 4>}
+// CHECK: func.func private @copy.f32.4x4(%arg0: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {blu.kernel = "rows", blu.space = array<i64: 4, 4>}
 // CHECK-NEXT: return %arg0
 func.func @train(%w: tensor<4x4xf32> {blu.role = "param", blu.name = "w"}) -> (tensor<4x4xf32> {blu.role = "param", blu.name = "w"}) {
   blu.guard %w : tensor<4x4xf32>
@@ -142,7 +142,7 @@ func.func @train(%w: tensor<4x4xf32> {blu.role = "param", blu.name = "w"}) -> (t
 // CHECK-SAME: blu.commit = 1
 // CHECK: %[[e:[0-9]+]] = call @exp_4(%arg0) {blu.places = array<i64: 0, [[new:[0-9]+]]>}
 // CHECK: blu.guard
-// CHECK: call @copy_f32_4_(%[[e]]) {blu.places = array<i64: [[new]], 0>}
+// CHECK: call @copy.f32.4(%[[e]]) {blu.places = array<i64: [[new]], 0>}
 func.func @train(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}) -> (tensor<4xf32> {blu.role = "param", blu.name = "w"}) {
   %0 = blu.exp %w : tensor<4xf32>
   blu.guard %0 : tensor<4xf32>
@@ -154,7 +154,7 @@ func.func @train(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}) -> (ten
 // CHECK: func.func @train(
 // CHECK: %[[n:[0-9]+]] = call @exp_4(%arg0) {blu.places = array<i64: 0, [[new:[0-9]+]]>}
 // CHECK: call @matmul_4x4(%{{[0-9]+}}, %{{[0-9]+}})
-// CHECK: call @copy_f32_4_(%[[n]]) {blu.places = array<i64: [[new]], 0>}
+// CHECK: call @copy.f32.4(%[[n]]) {blu.places = array<i64: [[new]], 0>}
 func.func @train(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}) -> (tensor<4xf32> {blu.role = "param", blu.name = "w"}, tensor<4x4xf32> {blu.role = "output", blu.name = "y"}) {
   blu.guard %w : tensor<4xf32>
   %0 = blu.exp %w : tensor<4xf32>
@@ -170,7 +170,7 @@ func.func @train(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}) -> (ten
 // CHECK-SAME: blu.results = array<i64: 0, 64, 128>
 // CHECK-NEXT: blu.guard
 // CHECK-NEXT: %[[e:[0-9]+]] = call @exp_4(%arg1) {blu.places = array<i64: 64, 64>}
-// CHECK-NEXT: %[[c:[0-9]+]] = call @copy_f32_4_(%[[e]]) {blu.places = array<i64: 64, 128>}
+// CHECK-NEXT: %[[c:[0-9]+]] = call @copy.f32.4(%[[e]]) {blu.places = array<i64: 64, 128>}
 // CHECK-NEXT: return %arg0, %[[e]], %[[c]]
 func.func @train(%a: tensor<4xf32> {blu.role = "param", blu.name = "a"}, %b: tensor<4xf32> {blu.role = "param", blu.name = "b"}, %c: tensor<4xf32> {blu.role = "param", blu.name = "c"})
     -> (tensor<4xf32> {blu.role = "param", blu.name = "a"}, tensor<4xf32> {blu.role = "param", blu.name = "b"}, tensor<4xf32> {blu.role = "param", blu.name = "c"}) {
