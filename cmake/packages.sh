@@ -53,13 +53,13 @@ blu_free() { df -Pm "$1" | awk 'NR == 2 { print $4 }'; }
 blu_device() { df -Pm "$1" | awk 'NR == 2 { print $1 " " $6 }'; }
 
 blu_check_system() { # the missing packages
-  local name=unknown id='' version=''
+  local release=${BLU_OS:-/etc/os-release} name=unknown id= version=
   [ "$(uname -s) $(uname -m)" = 'Linux x86_64' ] ||
     blu_fail "Blu runs on 64-bit x86 Linux; this machine is $(uname -s) $(uname -m)"
-  if [ -r /etc/os-release ]; then
-    name=$(. /etc/os-release && echo "${PRETTY_NAME:-unknown}")
-    id=$(. /etc/os-release && echo "${ID:-}")
-    version=$(. /etc/os-release && echo "${VERSION_ID:-}")
+  if [ -r "$release" ]; then
+    name=$(. "$release" && echo "${PRETTY_NAME:-unknown}")
+    id=$(. "$release" && echo "${ID:-}")
+    version=$(. "$release" && echo "${VERSION_ID:-}")
   fi
   if [ -n "$1" ] && [ "$id $version" != 'debian 12' ]; then
     blu_fail "this system is '$name', and packages are installed on Debian 12 only; once you have installed what corresponds to" \
@@ -156,16 +156,16 @@ blu_quietly() { # log, command
   wait $pid
 }
 
-# One line for a phase; when it fails, what helps of its output.
+# One line for a phase that is done, such as "build: built, 40 s"; when it fails, what helps of its output.
 blu_phase() { # name, log, command
   local name=$1 log=$2 start=$SECONDS
   shift 2
   if blu_quietly "$log" "$@"; then
     echo "$name, $((SECONDS - start)) s"
   else
-    # the first errors of compiler and linker say more than the last line
-    { grep -E -m 10 'error|FAILED|undefined' "$log" || tail -n 10 "$log"; } | cut -c 1-300 | sed 's/^/  | /' >&2
-    blu_fail "$name: failed; all of its output is in $log"
+    # the first errors of compiler and linker say more than the last lines
+    { grep -E -m 10 -A 2 'error:|Error at|undefined symbol' "$log" || tail -n 10 "$log"; } | cut -c 1-200 | sed 's/^/  | /' >&2
+    blu_fail "not $name; all of the output is in $log"
   fi
 }
 
@@ -177,7 +177,7 @@ blu_build() { # folder below the checkout, targets, options for cmake
   if [ -e "$folder/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$BLU_TOP" "$folder/CMakeCache.txt"; then
     rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles"
   fi
-  blu_phase "configure: $name" "$BLU_LOGS/$name-configure.log" \
+  blu_phase "$name: configured" "$BLU_LOGS/$name-configure.log" \
     cmake -G Ninja -S "$BLU_TOP" -B "$folder" -DCMAKE_BUILD_TYPE=Release "$@"
-  blu_phase "build: $name" "$BLU_LOGS/$name-build.log" ninja -C "$folder" $targets
+  blu_phase "$name: built" "$BLU_LOGS/$name-build.log" ninja -C "$folder" $targets
 }

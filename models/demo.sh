@@ -61,21 +61,22 @@ report() { # run folder
   echo "test accuracy  ${accuracy:-none}   (loss ${loss:-none}, 10,000 images that were not trained on)"
   echo "checkpoint     $checkpoint/model.safetensors"
   echo "metrics        $1/metrics.jsonl"
+  # at least what the model promises; NaN is nothing
   awk -v a="${accuracy:-0}" 'BEGIN { exit !(a + 0 >= 0.885) }' ||
     blu_fail "the test accuracy should be 0.885 at least: this build is not right, ./tests/run.sh will say more"
 }
 
-what_next() { # run folder
-  cat << EOF_NEXT
+try() { printf '  %-84s %s\n' "$1" "$2"; }
 
-What to try next$([ "$PWD" = "$1" ] || echo ", in $BLU_TOP"):
-  build/demo/fashion info                                           parameters, memory, functions of the trainer
-  build/demo/fashion eval --out $2                       the checkpoint on the test images
-  build/demo/fashion train --out $2 --resume --epochs 20 --set lr=1e-4
-  build/bin/bluc -D B=50 models/fashion.blu -o build/demo/small     another batch size
-  build/bin/bluc --emit=opt models/fashion.blu                      loss, gradients and optimizer as one function
-  build/bin/bluc models/softmax.blu -o build/demo/softmax           a smaller model: read models/softmax.blu
-EOF_NEXT
+what_next() { # folder of the user, run folder
+  echo
+  if [ "$1" = "$BLU_TOP" ]; then echo 'What to try next:'; else echo "What to try next, in $BLU_TOP:"; fi
+  try 'build/demo/fashion info' 'parameters, memory, functions'
+  try "build/demo/fashion eval --out $2" 'the checkpoint on the test images'
+  try 'build/demo/fashion train --out build/demo/other --set lr=5e-4 --seed 2' 'Ctrl-C stops it, --resume goes on'
+  try 'build/bin/bluc --emit=opt models/fashion.blu' 'loss, gradients, optimizer as one function'
+  try 'build/bin/bluc models/softmax.blu -o build/demo/softmax' 'a smaller model; read it, change it'
+  try 'build/bin/bluc -D B=50 models/fashion.blu -o build/demo/small' 'the same model, batches of 50'
 }
 
 case ${1:-} in
