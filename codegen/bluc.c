@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <llvm-c/Analysis.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,20 @@ static bool print_stage(const Options *o, MlirModule m) {
   return good;
 }
 
+static bool print_ast(const Options *o, const BluFrontendOptions *front, BluDiags *diags) {
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  bool good = blu_frontend_print_ast(front, diags, out);
+  fclose(out);
+  good = good && write_file(o->output, text, size);
+  free(text);
+  return good;
+}
+
 static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs};
-  if (o->stage == STAGE_AST) return blu_frontend_print_ast(&front, diags, stdout);
+  if (o->stage == STAGE_AST) return print_ast(o, &front, diags);
 
   double start = now_ms();
   MlirModule m = blu_frontend_build(ctx, &front, diags);
@@ -291,6 +303,7 @@ int main(int argc, char **argv) {
   char *output = o.output ? NULL : default_output(&o);
   if (output) o.output = output;
 
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
   double start = now_ms();
   MlirContext ctx = mlirContextCreateWithThreading(false);
   blu_context_load(ctx);

@@ -1,43 +1,89 @@
 /* link.c - object + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
- * files, and the linker writes beside the target and renames. */
+ * files, and the result is written beside its place and renamed. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "codegen/codegen.h"
+#include "dialects/memory.h"
 
 /* embed.c: the runtime, prelinked with the C library when Blu was built, and the C library's last object. */
 extern const char blu_runtime_object[], blu_runtime_object_end[], blu_crtn_object[], blu_crtn_object_end[];
 int blu_lld(int argc, const char **argv, char **error);
 
-static bool memory_file(const void *bytes, size_t size, char *path, size_t path_size, int *fd) {
-  *fd = memfd_create("bluc", MFD_CLOEXEC);
-  if (*fd < 0) return false;
+static bool write_all(int fd, const void *bytes, size_t size) {
   for (size_t at = 0; at < size;) {
-    ssize_t n = write(*fd, (const char *)bytes + at, size - at);
+    ssize_t n = write(fd, (const char *)bytes + at, size - at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     at += (size_t)n;
   }
+  return true;
+}
+
+static bool memory_file(const void *bytes, size_t size, char *path, size_t path_size, int *fd) {
+  *fd = memfd_create("bluc", MFD_CLOEXEC);
+  if (*fd < 0 || !write_all(*fd, bytes, size)) return false;
   snprintf(path, path_size, "/proc/self/fd/%d", *fd);
   return true;
 }
 
+/* lld says "ld.lld: error: reason", perhaps on several lines: ours is one, without its name. */
+static void shorten(char *text) {
+  char *what = strstr(text, "error: ");
+  if (what) memmove(text, what + strlen("error: "), strlen(what + strlen("error: ")) + 1);
+  text[strcspn(text, "\n")] = 0;
+}
+
+/* Runs lld with its result going to standard output, which is `fd` meanwhile: then it writes what it made from memory. Into a file
+ * it would write through a mapping, and a full disk would end the compiler with a signal. */
+static bool link_to(int fd, int argc, const char **argv, char **error) {
+  fflush(stdout);
+  int console = dup(STDOUT_FILENO);
+  bool good = console >= 0 && dup2(fd, STDOUT_FILENO) >= 0;
+  if (!good) *error = strdup(strerror(errno));
+  if (good && blu_lld(argc, argv, error)) {
+    shorten(*error);
+    good = false;
+  }
+  if (console >= 0) dup2(console, STDOUT_FILENO), close(console);
+  return good;
+}
+
+/* Copies a memory file to path: under another name beside it first, so that path is all there or untouched. */
+static bool save(int fd, const char *path) {
+  char *fresh = blu_alloc(strlen(path) + 8), chunk[1 << 16];
+  sprintf(fresh, "%s.new~", path);
+  int out = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0777);
+  bool good = out >= 0;
+  off_t at = 0;
+  for (ssize_t n; good && (n = pread(fd, chunk, sizeof chunk, at)) > 0; at += n) good = write_all(out, chunk, (size_t)n);
+  if (out >= 0) good &= !close(out);
+  good = good && !rename(fresh, path);
+  int reason = errno;
+  if (!good && out >= 0) unlink(fresh);
+  free(fresh);
+  errno = reason;
+  return good;
+}
+
 bool blu_link(const char *path, const void *object, size_t size, char **error) {
-  struct { const void *bytes; size_t size; char path[64]; int fd; } input[3] = {
+  struct { const void *bytes; size_t size; char path[64]; int fd; } file[4] = {
     {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
     {object, size, "", -1},
-    {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1}};
+    {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
+    {"", 0, "", -1}}; /* the result */
   bool good = true;
-  for (int i = 0; i < 3 && good; i++) good = memory_file(input[i].bytes, input[i].size, input[i].path, sizeof input[i].path, &input[i].fd);
-  if (!good) *error = strdup(strerror(errno));
+  for (int i = 0; i < 4 && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
   const char *args[] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack",
-                        "-o", path, input[0].path, input[1].path, input[2].path};
-  if (good) good = blu_lld(sizeof args / sizeof *args, args, error) == 0;
-  for (int i = 0; i < 3; i++)
-    if (input[i].fd >= 0) close(input[i].fd);
+                        "-o", "-", file[0].path, file[1].path, file[2].path};
+  if (good) good = link_to(file[3].fd, sizeof args / sizeof *args, args, error) && save(file[3].fd, path);
+  if (!good && !*error) *error = strdup(strerror(errno));
+  for (int i = 0; i < 4; i++)
+    if (file[i].fd >= 0) close(file[i].fd);
   return good;
 }
