@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 4, BLU_MAX_ATTRS = 4 };
+enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 6, BLU_MAX_ATTRS = 8 };
 
 /* ---- types ---- */
 
@@ -56,6 +56,7 @@ typedef struct { int n; BluAttr a[BLU_MAX_ATTRS]; } BluAttrs;
 
 const BluAttr *blu_attr(const BluAttrs *as, const char *name);               /* NULL: absent */
 int64_t blu_attr_int(const BluAttrs *as, const char *name, int64_t absent);  /* INT, BOOL and TYPE */
+double blu_attr_real(const BluAttrs *as, const char *name, double absent);
 BluAttrs blu_attr_set_int(BluAttrs as, const char *name, int64_t v);
 BluAttrs blu_attr_set_ints(BluAttrs as, const char *name, int n, const int64_t *v);
 BluAttrs blu_attr_set_real(BluAttrs as, const char *name, double v);
@@ -89,7 +90,8 @@ typedef enum {
   BLU_KIND_INDEX,     /* made from indices alone, or moves elements without a stored copy: constant, iota, broadcast */
   BLU_KIND_REDUCE,    /* sum, max, ... over axes */
   BLU_KIND_MATMUL,
-  BLU_KIND_MOVE,      /* result elements are operand elements at other places: transpose */
+  BLU_KIND_MOVE,      /* result elements are operand elements at other places, or a fill value: has `move`; scatter_add, cumsum and
+                         top_k, where elements depend on one another, have none */
   BLU_KIND_VIEW,      /* same bytes, another shape: reshape */
   BLU_KIND_COMPOSITE, /* has `expand` */
   BLU_KIND_EFFECT     /* guard */
@@ -103,15 +105,24 @@ typedef struct {
   int ihi;
 } BluOpCase;
 
+/* Reads element `index` (i64) of an operand for `move`; the index must be inside of the operand, whatever is selected later. */
+typedef BluEmitVal (*BluMoveLoad)(void *user, int operand, BluEmitVal index);
+
 typedef struct {
   BluKind kind;
+  const char *labels;                     /* names of the constraints that infer checks, for docs and tests: "float rank" */
   bool (*infer)(BluSig *s, BluWhy *why);
   void (*vjp)(BluVjp *v);                 /* NULL: has no gradient (an error at the user's line when one is asked for) */
   void (*ref)(BluRefCall *c);             /* the meaning of the op, in double */
   BluEmitVal (*lower)(BluEmit *e, const BluAttrs *a, const BluEmitVal *in, int nin); /* ELEMENT only */
+  /* MOVE only: the result's element at the coordinates at[0 .. rank). All values are scalars. */
+  BluEmitVal (*move)(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user);
   MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE only */
   bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
   const BluOpCase *cases;                 /* ended by one with body == NULL */
+  /* In the place of `cases`, for an op that no target has code for yet, or whose expansion holds such an op: op tests run
+   * these, kernel tests don't. A primitive with `uncoded` is refused at the user's line when code is asked for. NULL: none. */
+  const BluOpCase *uncoded;
   double tolerance;                       /* of f32 code against ref, relative; with a reason in a comment */
 } BluRule;
 
@@ -120,6 +131,7 @@ typedef struct { const char *name; BluAttrKind kind; bool optional; } BluAttrInf
 typedef struct {
   const char *name;                       /* "add", in IR "blu.add" */
   const char *summary, *doc;
+  const char *gradient;                   /* the rule in words; "": none */
   int nin;                                /* -1: any number */
   const char *in[BLU_MAX_IN];             /* operand names */
   int nattr;
@@ -136,6 +148,7 @@ const BluOp *blu_op_find(const char *name);       /* by language name; NULL: non
 const BluOp *blu_op_of(MlirOperation op);         /* NULL: not of this dialect */
 /* Runs infer after the checks that hold for all ops (operand count, known attributes and their kinds, negative axes). */
 bool blu_infer(const BluOp *op, BluSig *s, BluWhy *why);
+const BluOpCase *blu_op_cases(const BluOp *op);   /* cases or uncoded; ended by one with body == NULL */
 
 /* ---- IR ---- */
 
@@ -231,7 +244,8 @@ struct BluEmitVal { BluElem elem; union { void *v; float f; double d; int64_t i;
 typedef enum {
   BLU_PRIM_FADD, BLU_PRIM_FSUB, BLU_PRIM_FMUL, BLU_PRIM_FDIV, BLU_PRIM_FMA /* a*b+c, one rounding */,
   BLU_PRIM_FNEG, BLU_PRIM_FABS, BLU_PRIM_FSQRT, BLU_PRIM_FFLOOR, BLU_PRIM_FROUND /* to nearest, ties to even */,
-  BLU_PRIM_EQ, BLU_PRIM_NE, BLU_PRIM_LT, BLU_PRIM_LE, BLU_PRIM_GT, BLU_PRIM_GE, /* -> bool; NE is true for NaN, the rest false; u8 unsigned */
+  BLU_PRIM_EQ, BLU_PRIM_NE, BLU_PRIM_LT, BLU_PRIM_LE, BLU_PRIM_GT, BLU_PRIM_GE,
+      /* -> bool; NE is true for NaN, the rest false; u8 unsigned */
   BLU_PRIM_SELECT,                        /* a (bool) ? b : c */
   BLU_PRIM_AND, BLU_PRIM_OR, BLU_PRIM_XOR,
   BLU_PRIM_IADD, BLU_PRIM_ISUB, BLU_PRIM_IMUL, BLU_PRIM_SHL, BLU_PRIM_SHR /* logical */, BLU_PRIM_MULHI /* unsigned i32 */,

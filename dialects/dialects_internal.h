@@ -20,6 +20,9 @@ bool blu_infer_same(BluSig *s, BluWhy *why);      /* result as operand 0; all op
 int64_t blu_axis(const BluSig *s, const char *name, int64_t absent); /* in [0, rank of operand 0): infer has wrapped it */
 uint32_t blu_axes(const BluSig *s);               /* of a reduction, as a set of bits; all if none is given */
 bool blu_require_float(const BluSig *s, BluWhy *why, int operand);
+bool blu_require_integer(const BluSig *s, BluWhy *why, int operand); /* i32, i64 or u8: ids and labels */
+BluType blu_kept_type(const BluSig *s);           /* operand 0's type with 1 in the place of reduced axes */
+int64_t blu_reduced_count(const BluSig *s);       /* how many elements one result of a reduction comes from */
 /* Iteration of reference loops: the linear index in `t` of the coordinates of linear index i in `space`; a coordinate of
  * t is 0 where t's size is 1; shapes are aligned at the end. */
 int64_t blu_index_in(const BluType *t, const BluType *space, int64_t i);
@@ -37,6 +40,37 @@ BluEmitVal blu_emit_sincos(BluEmit *e, BluEmitVal x, bool cosine);
 BluEmitVal blu_emit_tanh(BluEmit *e, BluEmitVal x);
 BluEmitVal blu_emit_sigmoid(BluEmit *e, BluEmitVal x);
 BluEmitVal blu_emit_pow(BluEmit *e, BluEmitVal x, BluEmitVal y);
+BluEmitVal blu_emit_expm1(BluEmit *e, BluEmitVal x);
+BluEmitVal blu_emit_log1p(BluEmit *e, BluEmitVal x);
+BluEmitVal blu_emit_erf(BluEmit *e, BluEmitVal x);
+
+/* Index arithmetic for `move`, on i64 scalars; emit_index.c. */
+BluEmitVal blu_emit_int(BluEmit *e, int64_t v);
+BluEmitVal blu_emit_affine(BluEmit *e, BluEmitVal x, int64_t factor, int64_t offset);
+BluEmitVal blu_emit_linear(BluEmit *e, const BluType *t, const BluEmitVal *at); /* of the element at these coordinates */
+BluEmitVal blu_emit_within(BluEmit *e, BluEmitVal x, int64_t size);            /* bool: 0 <= x < size */
+BluEmitVal blu_emit_clamp(BluEmit *e, BluEmitVal x, int64_t size);             /* to [0, size) */
+BluEmitVal blu_emit_floor_div(BluEmit *e, BluEmitVal x, int64_t by);
+BluEmitVal blu_emit_value(BluEmit *e, BluElem t, double v);                    /* a constant of any element type */
+BluEmitVal blu_emit_no_element(BluEmit *e, BluElem t);  /* what is read where an id names no element: NaN; 0 for integers */
+
+/* v as a constant of element type e has it: rounded for f32. References of composites use the number that their expansion has. */
+double blu_rounded(BluElem e, double v);
+/* Coordinates in t of the linear index i, and back. */
+void blu_coordinates(const BluType *t, int64_t i, int64_t *at);
+int64_t blu_linear(const BluType *t, const int64_t *at);
+
+/* Building: what composites and gradients share; compose.c. */
+MlirValue blu_where(BluBuilder *b, MlirValue c, MlirValue x, MlirValue y);
+MlirValue blu_over(BluBuilder *b, const char *f, MlirValue x, int naxes,
+    const int64_t *axes); /* f(x) over axes, repeated to x's shape */
+MlirValue blu_scaled(BluBuilder *b, MlirValue x, double factor);
+MlirValue blu_iota(BluBuilder *b, const BluType *t, int64_t axis);
+MlirValue blu_transposed(BluBuilder *b, MlirValue x, const int64_t *perm);
+MlirValue blu_product(BluBuilder *b, MlirValue x, bool tx, MlirValue y, bool ty); /* matmul */
+MlirValue blu_centre(BluBuilder *b, MlirValue x, int naxes, const int64_t *axes); /* x - mean; exactly 0 where x is constant */
+/* The gradient of a composite by its expansion: expands it again where b stands and runs the primitives' own rules. */
+void blu_vjp_by_expansion(BluVjp *v);
 #ifdef __cplusplus
 }
 #endif

@@ -38,20 +38,26 @@ static bool wrap_axes(BluSig *s, BluWhy *why) {
   return true;
 }
 
-static bool shape_attr_fits(const BluSig *s, BluWhy *why) {
-  const BluAttr *a = blu_attr(&s->attrs, "shape");
+static bool is_bounded(int n, const int64_t *dim, BluWhy *why) {
   __int128 count = 1;
-  for (int i = 0; a && i < a->n; i++) {
-    if (a->i[i] < 0) return blu_refuse(why, "size-positive", -1, "dimension %d has the size %lld", i, (long long)a->i[i]);
-    count *= a->i[i];
+  for (int i = 0; i < n; i++) {
+    count *= dim[i];
     if (count > ((__int128)1 << 48)) return blu_refuse(why, "size-bounded", -1, "a tensor of more than 2^48 elements");
   }
   return true;
 }
 
+static bool shape_attr_fits(const BluSig *s, BluWhy *why) {
+  const BluAttr *a = blu_attr(&s->attrs, "shape");
+  for (int i = 0; a && i < a->n; i++)
+    if (a->i[i] < 0) return blu_refuse(why, "size-positive", -1, "dimension %d has the size %lld", i, (long long)a->i[i]);
+  return !a || is_bounded(a->n, a->i, why);
+}
+
 bool blu_infer(const BluOp *op, BluSig *s, BluWhy *why) {
   if (op->nin >= 0 && s->nin != op->nin)
-    return blu_refuse(why, "operand-count", -1, "%s takes %d operand%s, not %d", op->name, op->nin, op->nin == 1 ? "" : "s", s->nin);
+    return blu_refuse(why, "operand-count", -1, "%s takes %d operand%s, not %d", op->name, op->nin, op->nin == 1 ? "" : "s",
+        s->nin);
   for (int i = 0; i < s->attrs.n; i++) {
     const BluAttrInfo *info = attr_info(op, s->attrs.a[i].name);
     if (!info) return blu_refuse(why, "attribute-known", -1, "%s has no attribute %s", op->name, s->attrs.a[i].name);
@@ -62,7 +68,7 @@ bool blu_infer(const BluOp *op, BluSig *s, BluWhy *why) {
     if (!op->attr[i].optional && !blu_attr(&s->attrs, op->attr[i].name))
       return blu_refuse(why, "attribute-given", -1, "%s needs the attribute %s", op->name, op->attr[i].name);
   if (!wrap_axes(s, why) || !shape_attr_fits(s, why)) return false;
-  return op->rule->infer(s, why);
+  return op->rule->infer(s, why) && is_bounded(s->out.rank, s->out.dim, why);
 }
 
 /* ---- for the rules ---- */
@@ -70,6 +76,12 @@ bool blu_infer(const BluOp *op, BluSig *s, BluWhy *why) {
 bool blu_require_float(const BluSig *s, BluWhy *why, int operand) {
   if (blu_elem_is_float(s->in[operand].elem)) return true;
   return blu_refuse(why, "float", operand, "expected floating-point elements, found %s", blu_elem_name(s->in[operand].elem));
+}
+
+bool blu_require_integer(const BluSig *s, BluWhy *why, int operand) {
+  BluElem e = s->in[operand].elem;
+  if (e == BLU_I32 || e == BLU_I64 || e == BLU_U8) return true;
+  return blu_refuse(why, "integer", operand, "expected integers, found %s", blu_elem_name(e));
 }
 
 /* Same element type and sizes; where only one of two operands knows the name of a dimension, the result takes it. */
@@ -116,6 +128,18 @@ int64_t blu_index_in(const BluType *t, const BluType *space, int64_t i) {
   return at;
 }
 
+double blu_rounded(BluElem e, double v) { return e == BLU_F32 ? (float)v : v; }
+
+void blu_coordinates(const BluType *t, int64_t i, int64_t *at) {
+  for (int d = t->rank - 1; d >= 0; i /= t->dim[d--]) at[d] = i % t->dim[d];
+}
+
+int64_t blu_linear(const BluType *t, const int64_t *at) {
+  int64_t i = 0;
+  for (int d = 0; d < t->rank; d++) i = i * t->dim[d] + at[d];
+  return i;
+}
+
 /* ---- the verifier ---- */
 
 bool blu_verify(MlirOperation m, char *why_text, size_t size) {
@@ -129,7 +153,8 @@ bool blu_verify(MlirOperation m, char *why_text, size_t size) {
   s.nin = (int)nin;
   for (int i = 0; i < s.nin; i++)
     if (!blu_type_from_mlir(mlirValueGetType(mlirOperationGetOperand(m, i)), &s.in[i]))
-      return snprintf(why_text, size, "operand %d is not a tensor of a known element type, fixed shape and rank <= %d", i, BLU_MAX_RANK), false;
+      return snprintf(why_text, size, "operand %d is not a tensor of a known element type, fixed shape and rank <= %d", i,
+          BLU_MAX_RANK), false;
   for (int i = 0; i < op->nattr; i++) {
     MlirAttribute a = mlirOperationGetAttributeByName(m, mlirStringRefCreateFromCString(op->attr[i].name));
     if (mlirAttributeIsNull(a)) continue;
@@ -140,7 +165,8 @@ bool blu_verify(MlirOperation m, char *why_text, size_t size) {
   BluType out;
   if (!blu_type_from_mlir(mlirValueGetType(mlirOperationGetResult(m, 0)), &out) || !blu_type_same(&out, &s.out)) {
     char expected[200];
-    return snprintf(why_text, size, "[result-type] result should be %s", blu_type_print(&s.out, expected, sizeof expected)), false;
+    return snprintf(why_text, size, "[result-type] result should be %s", blu_type_print(&s.out, expected, sizeof expected)),
+        false;
   }
   return true;
 }

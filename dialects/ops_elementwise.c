@@ -11,6 +11,7 @@ static bool infer_float(BluSig *s, BluWhy *why) { return blu_require_float(s, wh
 
 static bool infer_number(BluSig *s, BluWhy *why) {
   if (s->in[A].elem == BLU_BOOL) return blu_refuse(why, "number", A, "expected numbers, found bool");
+  if (s->in[A].elem == BLU_U8) return blu_refuse(why, "number", A, "u8 is for data and has no arithmetic: cast it first");
   return blu_infer_same(s, why);
 }
 
@@ -64,6 +65,10 @@ REF(sin, sin(a))
 REF(cos, cos(a))
 REF(tanh, tanh(a))
 REF(sigmoid, 1 / (1 + exp(-a)))
+REF(sign, a > 0 ? 1 : a < 0 ? -1 : a)
+REF(expm1, expm1(a))
+REF(log1p, log1p(a))
+REF(erf, erf(a))
 REF(relu, a <= 0 ? 0 : a)
 REF(not, a == 0)
 REF(add, a + b)
@@ -121,6 +126,12 @@ VJP(exp) { v->dx[A] = STRONG(v->out); }
 VJP(log) { v->dx[A] = STRONG(OP2("div", NUM(1), X(A))); }
 VJP(sqrt) { v->dx[A] = STRONG(OP2("div", NUM(0.5), v->out)); }
 VJP(rsqrt) { v->dx[A] = STRONG(OP2("mul", NUM(-0.5), OP2("div", v->out, X(A)))); }
+VJP(expm1) { v->dx[A] = STRONG(OP2("add", v->out, NUM(1))); }
+VJP(log1p) { v->dx[A] = STRONG(OP2("div", NUM(1), OP2("add", NUM(1), X(A)))); }
+VJP(erf) { /* 2 / sqrt(pi) e^-x^2 */
+  MlirValue slope = OP2("mul", NUM(1.1283791670955126), OP1("exp", OP1("neg", OP2("mul", X(A), X(A)))));
+  v->dx[A] = OP2("mul", v->ct, slope);
+}
 VJP(sin) { v->dx[A] = STRONG(OP1("cos", X(A))); }
 VJP(cos) { v->dx[A] = STRONG(OP1("neg", OP1("sin", X(A)))); }
 VJP(tanh) { v->dx[A] = OP2("mul", v->ct, OP2("sub", NUM(1), OP2("mul", v->out, v->out))); }
@@ -191,6 +202,15 @@ LOWER(sin) { UNUSED; return blu_emit_sincos(e, x[A], false); }
 LOWER(cos) { UNUSED; return blu_emit_sincos(e, x[A], true); }
 LOWER(tanh) { UNUSED; return blu_emit_tanh(e, x[A]); }
 LOWER(sigmoid) { UNUSED; return blu_emit_sigmoid(e, x[A]); }
+LOWER(expm1) { UNUSED; return blu_emit_expm1(e, x[A]); }
+LOWER(log1p) { UNUSED; return blu_emit_log1p(e, x[A]); }
+LOWER(erf) { UNUSED; return blu_emit_erf(e, x[A]); }
+LOWER(sign) { /* zeros and NaN are their own sign */
+  UNUSED;
+  BluEmitVal zero = blu_emit_real(e, x[A], 0), below = blu_emit2(e, F(LT), x[A], zero), above = blu_emit2(e, F(GT), x[A], zero);
+  return blu_emit3(e, F(SELECT), above, blu_emit_real(e, x[A], 1), blu_emit3(e, F(SELECT), below, blu_emit_real(e, x[A], -1),
+      x[A]));
+}
 LOWER(relu) {
   UNUSED;
   BluEmitVal zero = blu_emit_real(e, x[A], 0);
@@ -259,8 +279,16 @@ static bool infer_div(BluSig *s, BluWhy *why) {
 /* Tolerances, relative to max(1, |ref|): a few units of 2^-24 for one rounding; the polynomials are within 2 ulp. */
 #define ONE_ROUNDING 1.2e-7
 #define POLYNOMIAL 4e-7
+#define LABELS_infer_float "float same-type same-shape"
+#define LABELS_infer_number "number same-type same-shape"
+#define LABELS_infer_logical "bool same-shape"
+#define LABELS_infer_compare "same-type same-shape"
+#define LABELS_infer_where "bool same-type same-shape"
+#define LABELS_infer_cast ""
+#define LABELS_infer_div "div-exact number same-type same-shape"
 #define RULE(op, check, gradient, flat, tests, tol)                                                              \
-  const BluRule blu_rule_##op = {.kind = BLU_KIND_ELEMENT, .infer = check, .vjp = gradient, .ref = ref_##op,     \
+  const BluRule blu_rule_##op = {.kind = BLU_KIND_ELEMENT, .infer = check, .labels = LABELS_##check,              \
+                                  .vjp = gradient, .ref = ref_##op, \
                                  .lower = lower_##op, .nodiff = flat, .cases = tests, .tolerance = tol};
 #define NONE ((const BluOpCase[]){{0}})
 
@@ -276,6 +304,10 @@ RULE(cos, infer_float, vjp_cos, false, CASE1("cos", -9, 9), POLYNOMIAL)
 RULE(tanh, infer_float, vjp_tanh, false, CASE1("tanh", -3, 3), POLYNOMIAL)
 RULE(sigmoid, infer_float, vjp_sigmoid, false, CASE1("sigmoid", -5, 5), POLYNOMIAL)
 RULE(relu, infer_number, vjp_relu, false, CASE1("relu", -2, 2), ONE_ROUNDING)
+RULE(sign, infer_number, NULL, true, CASE1("sign", -2, 2), ONE_ROUNDING)
+RULE(expm1, infer_float, vjp_expm1, false, CASE1("expm1", -3, 3), POLYNOMIAL)
+RULE(log1p, infer_float, vjp_log1p, false, CASE1("log1p", -0.9, 9), POLYNOMIAL)
+RULE(erf, infer_float, vjp_erf, false, CASE1("erf", -3, 3), POLYNOMIAL)
 RULE(not, infer_logical, NULL, true, NONE, 0)
 RULE(add, infer_number, vjp_add, false, CASE2("add", -2, 2), ONE_ROUNDING)
 RULE(sub, infer_number, vjp_sub, false, CASE2("sub", -2, 2), ONE_ROUNDING)
@@ -294,5 +326,6 @@ RULE(gt, infer_compare, NULL, true, COMPARE("gt"), 0)
 RULE(ge, infer_compare, NULL, true, COMPARE("ge"), 0)
 RULE(where, infer_where, vjp_where, false, COMPARE("lt"), 0)
 RULE(cast, infer_cast, vjp_cast, false,
-     ((const BluOpCase[]){{"%a: tensor<3x5xf32>", "%r = blu.cast %a {to = f64} : (tensor<3x5xf32>) -> tensor<3x5xf64>", -2, 2, 0}, {0}}),
+     ((const BluOpCase[]){{"%a: tensor<3x5xf32>", "%r = blu.cast %a {to = f64} : (tensor<3x5xf32>) -> tensor<3x5xf64>", -2, 2,
+         0}, {0}}),
      ONE_ROUNDING)

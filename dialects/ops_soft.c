@@ -1,5 +1,7 @@
-/* ops_soft.c - softmax, log-softmax and cross-entropy: composites, so that gradient and code can use the stable forms. */
+/* ops_soft.c - softmax, log-softmax, logsumexp and cross-entropy: composites, so that gradient and code can use the stable forms. */
 #include <math.h>
+#include <stdlib.h>
+#include "dialects/memory.h"
 #include "dialects_internal.h"
 
 static bool infer_soft(BluSig *s, BluWhy *why) {
@@ -73,10 +75,70 @@ static MlirValue expand_log_softmax(BluBuilder *b, const BluSig *s, const MlirVa
     {"%a: tensor<3x5xf64>", "%r = blu." op " %a : (tensor<3x5xf64>) -> tensor<3x5xf64>", -3, 3, 0},                  \
     {"%a: tensor<2x4x3xf64>", "%r = blu." op " %a {axis = 1} : (tensor<2x4x3xf64>) -> tensor<2x4x3xf64>", -3, 3, 0}, {0} \
   }
-const BluRule blu_rule_softmax = {.kind = BLU_KIND_COMPOSITE, .infer = infer_soft, .vjp = vjp_softmax, .ref = ref_softmax,
+const BluRule blu_rule_softmax = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank not-empty axis-in-range",
+    .infer = infer_soft, .vjp = vjp_softmax, .ref = ref_softmax,
   .expand = expand_softmax, .cases = CASES("softmax"), .tolerance = 1e-6 /* exp, sum and division, 2 ulp each */};
-const BluRule blu_rule_log_softmax = {.kind = BLU_KIND_COMPOSITE, .infer = infer_soft, .vjp = vjp_log_softmax, .ref = ref_log_softmax,
+const BluRule blu_rule_log_softmax = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank not-empty axis-in-range",
+    .infer = infer_soft, .vjp = vjp_log_softmax, .ref = ref_log_softmax,
   .expand = expand_log_softmax, .cases = CASES("log_softmax"), .tolerance = 1e-6};
+
+/* ---- logsumexp ---- */
+
+static bool infer_logsumexp(BluSig *s, BluWhy *why) { return blu_require_float(s, why, 0) && blu_op_find("max")->rule->infer(s,
+    why); }
+
+static void ref_logsumexp(BluRefCall *c) { /* m + log(sum(e^(x - m))), the sum kept in out */
+  BluType t = blu_kept_type(c->sig);
+  int64_t n = blu_type_count(&c->sig->in[0]), lines = blu_type_count(&c->sig->out);
+  double *sum = blu_alloc_zeroed((size_t)lines, sizeof *sum);
+  blu_op_find("max")->rule->ref(c);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = blu_index_in(&t, &c->sig->in[0], i);
+    sum[at] += exp(c->in[0][i] - (isinf(c->out[at]) ? 0 : c->out[at]));
+  }
+  for (int64_t i = 0; i < lines; i++) c->out[i] = (isinf(c->out[i]) ? 0 : c->out[i]) + log(sum[i]);
+  free(sum);
+}
+
+/* 0 in the place of the infinities */
+static MlirValue finite_or_0(BluBuilder *b, MlirValue x) {
+  MlirValue infinite = blu_build2(b, "eq", blu_build1(b, "abs", x), blu_constant_like(b, x, INFINITY));
+  return blu_where(b, infinite, blu_constant_like(b, x, 0), x);
+}
+
+/* e^(x - m) with m the greatest, and its sum, kept. */
+static MlirValue exponentials(BluBuilder *b, const BluSig *s, MlirValue x, MlirValue *m, MlirValue *sum) {
+  BluAttrs keep = blu_attr_set_bool(s->attrs, "keep", true);
+  *m = finite_or_0(b, blu_build(b, "max", &keep, 1, &x));
+  MlirValue e = blu_build1(b, "exp", blu_build2(b, "sub", x, blu_broadcast_to(b, *m, &s->in[0])));
+  *sum = blu_build(b, "sum", &keep, 1, &e);
+  return e;
+}
+
+static MlirValue expand_logsumexp(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+  MlirValue m, sum;
+  exponentials(b, s, in[0], &m, &sum);
+  return blu_reshape_to(b, blu_build2(b, "add", m, blu_build1(b, "log", sum)), &s->out);
+}
+
+/* e^(x - m) / sum, which keeps its precision where y is large; 0 where every x is -infinity and so is the sum's every part. */
+static void vjp_logsumexp(BluVjp *v) {
+  BluType t = blu_kept_type(&v->sig);
+  MlirValue m, sum, e = exponentials(v->b, &v->sig, v->in[0], &m, &sum);
+  MlirValue none = blu_build2(v->b, "eq", sum, blu_constant_like(v->b, sum, 0));
+  sum = blu_where(v->b, none, blu_constant_like(v->b, sum, 1), sum);
+  MlirValue share = blu_build2(v->b, "div", e, blu_broadcast_to(v->b, sum, &v->sig.in[0]));
+  v->dx[0] = blu_strong_mul(v->b, blu_broadcast_to(v->b, blu_reshape_to(v->b, v->ct, &t), &v->sig.in[0]), share);
+}
+
+const BluRule blu_rule_logsumexp = {.kind = BLU_KIND_COMPOSITE, .labels = "float not-empty axis-in-range axis-once",
+    .infer = infer_logsumexp,
+  .vjp = vjp_logsumexp, .ref = ref_logsumexp, .expand = expand_logsumexp, .tolerance = 1e-6,
+  .cases = (const BluOpCase[]){
+    {"%a: tensor<3x5xf64>", "%r = blu.logsumexp %a {axis = array<i64: 1>} : (tensor<3x5xf64>) -> tensor<3xf64>", -3, 3, 0},
+    {"%a: tensor<2x3x4xf64>", "%r = blu.logsumexp %a {axis = array<i64: 0, 2>, keep = true} : (tensor<2x3x4xf64>) -> "
+        "tensor<1x3x1xf64>", -3, 3, 0},
+    {"%a: tensor<2x3xf64>", "%r = blu.logsumexp %a : (tensor<2x3xf64>) -> tensor<f64>", -3, 3, 0}, {0}}};
 
 /* ---- cross-entropy ---- */
 
@@ -89,7 +151,8 @@ static bool infer_cross_entropy(BluSig *s, BluWhy *why) {
   bool fits = x->rank >= 1 && y->rank == x->rank - 1;
   for (int i = 0; fits && i < y->rank; i++) fits = x->dim[i] == y->dim[i];
   if (!fits)
-    return blu_refuse(why, "label-per-row", 1, "logits %s need one label per row, found labels %s", blu_type_print(x, a, sizeof a),
+    return blu_refuse(why, "label-per-row", 1, "logits %s need one label per row, found labels %s", blu_type_print(x, a,
+        sizeof a),
                       blu_type_print(y, b, sizeof b));
   if (!x->dim[x->rank - 1]) return blu_refuse(why, "not-empty", 0, "there are no classes");
   s->out = *x;
@@ -139,10 +202,12 @@ static void vjp_cross_entropy(BluVjp *v) { /* ct (softmax(x) - [k = label]) */
   v->dx[0] = blu_strong_mul(v->b, blu_broadcast_to(v->b, blu_reshape_to(v->b, v->ct, &column), &v->sig.in[0]), g);
 }
 
-const BluRule blu_rule_cross_entropy = {.kind = BLU_KIND_COMPOSITE, .infer = infer_cross_entropy, .vjp = vjp_cross_entropy,
+const BluRule blu_rule_cross_entropy = {.kind = BLU_KIND_COMPOSITE, .labels = "float integer-labels label-per-row not-empty",
+    .infer = infer_cross_entropy, .vjp = vjp_cross_entropy,
   .ref = ref_cross_entropy, .expand = expand_cross_entropy, .tolerance = 1e-6,
   .cases = (const BluOpCase[]){
-    {"%a: tensor<4x5xf64>, %b: tensor<4xi32>", "%r = blu.cross_entropy %a, %b : (tensor<4x5xf64>, tensor<4xi32>) -> tensor<4xf64>", -3, 3, 5},
+    {"%a: tensor<4x5xf64>, %b: tensor<4xi32>", "%r = blu.cross_entropy %a, %b : (tensor<4x5xf64>, tensor<4xi32>) -> "
+        "tensor<4xf64>", -3, 3, 5},
     {"%a: tensor<2x3x5xf64>, %b: tensor<2x3xui8>",
      "%r = blu.cross_entropy %a, %b : (tensor<2x3x5xf64>, tensor<2x3xui8>) -> tensor<2x3xf64>", -3, 3, 5},
     {0}}};

@@ -77,6 +77,8 @@ static int print_op(FILE *out, const cJSON *all, const char *def) {
   print_string(out, text_of(op, "summary"));
   fputs(", ", out);
   print_string(out, text_of(op, "description"));
+  fputs(", ", out);
+  print_string(out, text_of(op, "gradient"));
   fprintf(out, ", %d, {%s}, %d, {%s}, %d, %s, %s, &blu_rule_%s},\n", nin, operands, nattr, attrs,
           cJSON_GetArraySize(get(get(op, "results"), "args")), pure ? "true" : "false",
           get(op, "builtin")->valueint ? "true" : "false", text_of(op, "opName"));
@@ -91,7 +93,8 @@ int main(int argc, char **argv) {
   if (!names) return fprintf(stderr, "blu-optable: %s: no records of class Blu_Op\n", argv[1]), 1;
   FILE *out = fopen(argv[2], "w");
   if (!out) return fprintf(stderr, "blu-optable: %s: cannot write\n", argv[2]), 1;
-  cJSON_ArrayForEach(name, names) fprintf(out, "extern const BluRule blu_rule_%s;\n", text_of(get(all, name->valuestring), "opName"));
+  cJSON_ArrayForEach(name, names) fprintf(out, "extern const BluRule blu_rule_%s;\n", text_of(get(all, name->valuestring),
+      "opName"));
   fputs("const BluOp blu_ops[] = {\n", out);
   int good = 1;
   cJSON_ArrayForEach(name, names) good &= print_op(out, all, name->valuestring);

@@ -17,3 +17,5 @@ const BluOp *blu_op_of(MlirOperation op) {
     if (strlen(blu_ops[i].name) == s.length - 4 && !memcmp(blu_ops[i].name, s.data + 4, s.length - 4)) return &blu_ops[i];
   return NULL;
 }
+
+const BluOpCase *blu_op_cases(const BluOp *op) { return op->rule->uncoded ? op->rule->uncoded : op->rule->cases; }

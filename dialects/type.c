@@ -98,6 +98,11 @@ int64_t blu_attr_int(const BluAttrs *as, const char *name, int64_t absent) {
   return a ? a->i[0] : absent;
 }
 
+double blu_attr_real(const BluAttrs *as, const char *name, double absent) {
+  const BluAttr *a = blu_attr(as, name);
+  return a ? a->real : absent;
+}
+
 static BluAttrs attr_set(BluAttrs as, BluAttr a) {
   for (int i = 0; i < as.n; i++)
     if (!strcmp(as.a[i].name, a.name)) return as.a[i] = a, as;

@@ -96,3 +96,115 @@ func.func @f(%a: tensor<3x4xf32>) { %0 = blu.sum %a {axis = array<i64: 1>} : (te
 func.func @f(%a: tensor<3xf32>) { %0 = blu.lt %a, %a : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32> return }
 //--- result-type
 func.func @f(%a: tensor<3xf32>) { %0 = blu.cast %a {to = i32} : (tensor<3xf32>) -> tensor<3xf32> return }
+//--- enough-elements
+func.func @f(%a: tensor<3x1xf32>) { %0 = blu.std %a {axis = array<i64: 1>, correction = 1 : i64} : (tensor<3x1xf32>) -> tensor<3xf32> return }
+//--- enough-elements
+func.func @f(%a: tensor<3x2xf32>) { %0 = blu.variance %a {correction = -1 : i64} : (tensor<3x2xf32>) -> tensor<f32> return }
+//--- enough-elements
+func.func @f(%a: tensor<0xf32>) { %0 = blu.variance %a : (tensor<0xf32>) -> tensor<f32> return }
+//--- float
+func.func @f(%a: tensor<3xi32>) { %0 = blu.norm %a : (tensor<3xi32>) -> tensor<i32> return }
+//--- float
+func.func @f(%a: tensor<3xi32>) { %0 = blu.erf %a : tensor<3xi32> return }
+//--- float
+func.func @f(%a: tensor<3xi32>) { %0 = blu.gelu %a : tensor<3xi32> return }
+//--- number
+func.func @f(%a: tensor<3xi1>) { %0 = blu.sign %a : tensor<3xi1> return }
+//--- number
+func.func @f(%a: tensor<3xui8>) { %0 = blu.cumsum %a : (tensor<3xui8>) -> tensor<3xui8> return }
+//--- rank
+func.func @f(%a: tensor<f32>) { %0 = blu.cumsum %a : (tensor<f32>) -> tensor<f32> return }
+//--- not-empty
+func.func @f(%a: tensor<0xf32>) { %0 = blu.logsumexp %a : (tensor<0xf32>) -> tensor<f32> return }
+//--- per-column
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<3xf32>) { %0 = blu.rms_norm %x, %w : (tensor<3x4xf32>, tensor<3xf32>) -> tensor<3x4xf32> return }
+//--- per-column
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf64>) { %0 = blu.layer_norm %x, %w, %b : (tensor<3x4xf32>, tensor<4xf32>, tensor<4xf64>) -> tensor<3x4xf32> return }
+//--- per-column
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4xf32>, %b: tensor<1x4xf32>) { %0 = blu.batch_norm %x, %w, %b : (tensor<3x4xf32>, tensor<4xf32>, tensor<1x4xf32>) -> tensor<3x4xf32> return }
+//--- rank
+func.func @f(%x: tensor<f32>, %w: tensor<f32>) { %0 = blu.rms_norm %x, %w : (tensor<f32>, tensor<f32>) -> tensor<f32> return }
+//--- eps
+func.func @f(%x: tensor<3x4xf32>, %w: tensor<4xf32>) { %0 = blu.rms_norm %x, %w {eps = -1.0} : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32> return }
+//--- key
+func.func @f(%k: tensor<i32>) { %0 = blu.random_bits %k {stream = 0 : i64, shape = array<i64: 3>} : (tensor<i32>) -> tensor<3xi32> return }
+//--- key
+func.func @f(%x: tensor<3xf32>, %k: tensor<1xi64>) { %0 = blu.dropout %x, %k {stream = 0 : i64, p = 0.5} : (tensor<3xf32>, tensor<1xi64>) -> tensor<3xf32> return }
+//--- probability
+func.func @f(%x: tensor<3xf32>, %k: tensor<i64>) { %0 = blu.dropout %x, %k {stream = 0 : i64, p = 1.0} : (tensor<3xf32>, tensor<i64>) -> tensor<3xf32> return }
+//--- probability
+func.func @f(%k: tensor<i64>) { %0 = blu.bernoulli %k {stream = 0 : i64, shape = array<i64: 3>, p = -0.1} : (tensor<i64>) -> tensor<3xi1> return }
+//--- integer
+func.func @f(%i: tensor<3xf32>) { %0 = blu.one_hot %i {size = 4 : i64} : (tensor<3xf32>) -> tensor<3x4xf32> return }
+//--- size-positive
+func.func @f(%i: tensor<3xi32>) { %0 = blu.one_hot %i {size = 0 : i64} : (tensor<3xi32>) -> tensor<3x0xf32> return }
+//--- size-bounded
+func.func @f(%a: tensor<1099511627776x1xf32>, %b: tensor<1x1099511627776xf32>) { %0 = blu.matmul %a, %b : (tensor<1099511627776x1xf32>, tensor<1x1099511627776xf32>) -> tensor<1099511627776x1099511627776xf32> return }
+//--- size-bounded
+func.func @f(%a: tensor<2xf32>) { %0 = blu.pad %a {low = array<i64: 0>, high = array<i64: 9007199254740992>} : (tensor<2xf32>) -> tensor<2xf32> return }
+//--- integer
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<2xi1>) { %0 = blu.gather %x, %i : (tensor<4x3xf32>, tensor<2xi1>) -> tensor<2x3xf32> return }
+//--- rank
+func.func @f(%x: tensor<f32>, %i: tensor<2xi32>) { %0 = blu.gather %x, %i : (tensor<f32>, tensor<2xi32>) -> tensor<2xf32> return }
+//--- row-per-id
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<2xi32>, %u: tensor<3x3xf32>) { %0 = blu.scatter_add %x, %i, %u : (tensor<4x3xf32>, tensor<2xi32>, tensor<3x3xf32>) -> tensor<4x3xf32> return }
+//--- same-rows
+func.func @f(%x: tensor<4x3xf32>, %i: tensor<3x2xi32>) { %0 = blu.take_along %x, %i : (tensor<4x3xf32>, tensor<3x2xi32>) -> tensor<3x2xf32> return }
+//--- k-in-range
+func.func @f(%x: tensor<4x3xf32>) { %0 = blu.top_k %x {k = 4 : i64} : (tensor<4x3xf32>) -> tensor<4x4xi32> return }
+//--- k-in-range
+func.func @f(%x: tensor<4x3xf32>) { %0 = blu.top_k %x {k = 0 : i64} : (tensor<4x3xf32>) -> tensor<4x0xi32> return }
+//--- one-per-dimension
+func.func @f(%x: tensor<4x3xf32>) { %0 = blu.slice %x {start = array<i64: 0>, stop = array<i64: 2, 2>} : (tensor<4x3xf32>) -> tensor<2x2xf32> return }
+//--- one-per-dimension
+func.func @f(%x: tensor<4x3xf32>) { %0 = blu.pad %x {low = array<i64: 0, 0>, high = array<i64: 2>} : (tensor<4x3xf32>) -> tensor<4x5xf32> return }
+//--- slice-in-range
+func.func @f(%x: tensor<4xf32>) { %0 = blu.slice %x {start = array<i64: 2>, stop = array<i64: 5>} : (tensor<4xf32>) -> tensor<3xf32> return }
+//--- slice-in-range
+func.func @f(%x: tensor<4xf32>) { %0 = blu.slice %x {start = array<i64: 2>, stop = array<i64: 1>} : (tensor<4xf32>) -> tensor<0xf32> return }
+//--- slice-in-range
+func.func @f(%x: tensor<4xf32>, %u: tensor<2xf32>) { %0 = blu.update_slice %x, %u {start = array<i64: 3>} : (tensor<4xf32>, tensor<2xf32>) -> tensor<4xf32> return }
+//--- step-positive
+func.func @f(%x: tensor<4xf32>) { %0 = blu.slice %x {start = array<i64: 0>, stop = array<i64: 4>, step = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32> return }
+//--- same-rank
+func.func @f(%x: tensor<4xf32>, %u: tensor<1x2xf32>) { %0 = blu.update_slice %x, %u {start = array<i64: 0>} : (tensor<4xf32>, tensor<1x2xf32>) -> tensor<4xf32> return }
+//--- same-rank
+func.func @f(%x: tensor<4xf32>, %u: tensor<1x2xf32>) { %0 = blu.concat %x, %u {axis = 0 : i64} : (tensor<4xf32>, tensor<1x2xf32>) -> tensor<6xf32> return }
+//--- same-shape
+func.func @f(%x: tensor<4x2xf32>, %u: tensor<4x3xf32>) { %0 = blu.concat %x, %u {axis = 0 : i64} : (tensor<4x2xf32>, tensor<4x3xf32>) -> tensor<8x2xf32> return }
+//--- same-type
+func.func @f(%x: tensor<4xf32>, %u: tensor<4xf64>) { %0 = blu.concat %x, %u {axis = 0 : i64} : (tensor<4xf32>, tensor<4xf64>) -> tensor<8xf32> return }
+//--- axis-in-range
+func.func @f(%x: tensor<4xf32>) { %0 = blu.concat %x, %x {axis = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32> return }
+//--- pad-positive
+func.func @f(%x: tensor<4xf32>) { %0 = blu.pad %x {low = array<i64: -1>, high = array<i64: 0>} : (tensor<4xf32>) -> tensor<3xf32> return }
+//--- window
+func.func @f(%x: tensor<1x4x4x1xf32>) { %0 = blu.max_pool %x {kernel = array<i64: 2>, stride = array<i64: 0>} : (tensor<1x4x4x1xf32>) -> tensor<1x2x2x1xf32> return }
+//--- window
+func.func @f(%x: tensor<1x4x4x1xf32>) { %0 = blu.patches %x {kernel = array<i64: 2, 2, 2>} : (tensor<1x4x4x1xf32>) -> tensor<1x3x3x2x2x1xf32> return }
+//--- window-fits
+func.func @f(%x: tensor<1x4x4x1xf32>) { %0 = blu.avg_pool %x {kernel = array<i64: 5>} : (tensor<1x4x4x1xf32>) -> tensor<1x1x1x1xf32> return }
+//--- window-fits
+func.func @f(%x: tensor<1x2x2x2x2x1xf32>) { %0 = blu.unpatch %x {size = array<i64: 4>} : (tensor<1x2x2x2x2x1xf32>) -> tensor<1x4x4x1xf32> return }
+//--- pad-half
+func.func @f(%x: tensor<1x4x4x1xf32>) { %0 = blu.max_pool %x {kernel = array<i64: 2>, pad = array<i64: 2>} : (tensor<1x4x4x1xf32>) -> tensor<1x4x4x1xf32> return }
+//--- groups-divide
+func.func @f(%x: tensor<1x4x4x3xf32>, %w: tensor<4x1x2x2xf32>) { %0 = blu.conv2d %x, %w {groups = 2 : i64} : (tensor<1x4x4x3xf32>, tensor<4x1x2x2xf32>) -> tensor<1x3x3x4xf32> return }
+//--- same-channels
+func.func @f(%x: tensor<1x4x4x3xf32>, %w: tensor<4x2x2x2xf32>) { %0 = blu.conv2d %x, %w : (tensor<1x4x4x3xf32>, tensor<4x2x2x2xf32>) -> tensor<1x3x3x4xf32> return }
+//--- rank
+func.func @f(%x: tensor<4x4x3xf32>, %w: tensor<4x3x2x2xf32>) { %0 = blu.conv2d %x, %w : (tensor<4x4x3xf32>, tensor<4x3x2x2xf32>) -> tensor<4x3x3xf32> return }
+//--- heads-divide
+func.func @f(%q: tensor<1x3x4x2xf32>, %k: tensor<1x2x4x2xf32>) { %0 = blu.attention %q, %k, %k : (tensor<1x3x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>) -> tensor<1x3x4x2xf32> return }
+//--- value-per-key
+func.func @f(%q: tensor<1x2x4x2xf32>, %v: tensor<1x2x3x2xf32>) { %0 = blu.attention %q, %q, %v : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x3x2xf32>) -> tensor<1x2x4x2xf32> return }
+//--- same-inner
+func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<1x2x4x3xf32>) { %0 = blu.attention %q, %k, %k : (tensor<1x2x4x2xf32>, tensor<1x2x4x3xf32>, tensor<1x2x4x3xf32>) -> tensor<1x2x4x3xf32> return }
+//--- same-batch
+func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<2x2x4x2xf32>) { %0 = blu.attention %q, %k, %k : (tensor<1x2x4x2xf32>, tensor<2x2x4x2xf32>, tensor<2x2x4x2xf32>) -> tensor<1x2x4x2xf32> return }
+//--- not-empty
+func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<1x2x0x2xf32>) { %0 = blu.attention %q, %k, %k : (tensor<1x2x4x2xf32>, tensor<1x2x0x2xf32>, tensor<1x2x0x2xf32>) -> tensor<1x2x4x2xf32> return }
+//--- mask-fits
+func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<3x4xi1>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<3x4xi1>) -> tensor<1x2x4x2xf32> return }
+//--- bool
+func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<4x4xf32>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<4x4xf32>) -> tensor<1x2x4x2xf32> return }

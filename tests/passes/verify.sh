@@ -11,7 +11,7 @@ for f in "$dir"/*.mlir; do
   read -r label < "$f.label"
   if "$opt" "$f" > "$dir/out" 2>&1; then
     echo "FAIL $label: accepted"; cat "$f"; failed=1
-  elif ! grep -q "error: 'blu\.[a-z_]*' op \[$label\] " "$dir/out"; then
+  elif ! grep -q "error: 'blu\.[a-z0-9_]*' op \[$label\] " "$dir/out"; then
     echo "FAIL $label: another error"; cat "$f" "$dir/out"; failed=1
   fi
 done

@@ -1,0 +1,361 @@
+/* ops_conv.c - windows over images [batch, height, width, channels]: patches and its transpose unpatch, and the composites over
+ * them: conv2d (a matrix product of patches and weights), max_pool, avg_pool. */
+#include <math.h>
+#include "dialects_internal.h"
+
+#define NO_CASES ((const BluOpCase[]){{0}})
+#define P(p) BLU_PRIM_##p
+enum { X, W, H_ = 0, W_ = 1 };
+
+/* One direction of a window: n elements of which a window takes k, `dilation` apart, at m places, `stride` apart. */
+typedef struct { int64_t n, k, stride, pad, dilation, m; } Axis;
+
+static int64_t number(const BluSig *s, const char *name, int d, int64_t absent) {
+  const BluAttr *a = blu_attr(&s->attrs, name);
+  return !a ? absent : a->i[a->n == 1 ? 0 : d];
+}
+
+/* Fills axis[2] from the attributes; n and k are given. */
+static bool windows(const BluSig *s, BluWhy *why, bool stride_is_kernel, Axis *axis) {
+  static const char *const names[] = {"stride", "pad", "dilation", "kernel", "size"};
+  for (int i = 0; i < 5; i++) {
+    const BluAttr *a = blu_attr(&s->attrs, names[i]);
+    if (a && a->n != 1 && a->n != 2) return blu_refuse(why, "window", 0, "`%s` takes one number or two, not %d", names[i], a->n);
+  }
+  for (int d = 0; d < 2; d++) {
+    Axis *x = &axis[d];
+    x->stride = number(s, "stride", d, stride_is_kernel ? x->k : 1);
+    x->pad = number(s, "pad", d, 0);
+    x->dilation = number(s, "dilation", d, 1);
+    const int64_t limit = (int64_t)1 << 30; /* products of three such numbers stay in range */
+    if (x->k < 1 || x->stride < 1 || x->pad < 0 || x->dilation < 1 || x->n < 0 || x->k > limit / x->dilation ||
+        x->stride > limit || x->pad > limit)
+      return blu_refuse(why, "window", 0, "a window of %lld with stride %lld, padding %lld and dilation %lld", (long long)x->k,
+          (long long)x->stride,
+                        (long long)x->pad, (long long)x->dilation);
+    int64_t span = (x->k - 1) * x->dilation + 1;
+    if (x->n + 2 * x->pad < span)
+      return blu_refuse(why, "window-fits", 0, "a window that spans %lld does not fit into %lld elements and a padding of %lld",
+          (long long)span,
+                        (long long)x->n, (long long)x->pad);
+    x->m = (x->n + 2 * x->pad - span) / x->stride + 1;
+  }
+  return true;
+}
+
+static bool image(const BluSig *s, BluWhy *why) {
+  if (!blu_require_float(s, why, X)) return false;
+  return s->in[X].rank == 4 || blu_refuse(why, "rank", X, "expected [batch, height, width, channels], found rank %d",
+      s->in[X].rank);
+}
+
+static void set_kernel(const BluSig *s, Axis *axis) {
+  for (int d = 0; d < 2; d++) axis[d] = (Axis){.n = s->in[X].dim[1 + d], .k = number(s, "kernel", d, 1)};
+}
+
+/* The attributes of a patches or unpatch op for these windows. */
+static BluAttrs window_attrs(const Axis *axis) {
+  BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "stride", 2, (int64_t[]){axis[0].stride, axis[1].stride});
+  as = blu_attr_set_ints(as, "pad", 2, (int64_t[]){axis[0].pad, axis[1].pad});
+  return blu_attr_set_ints(as, "dilation", 2, (int64_t[]){axis[0].dilation, axis[1].dilation});
+}
+
+static MlirValue patches(BluBuilder *b, MlirValue x, const Axis *axis, double value) {
+  BluAttrs as = blu_attr_set_ints(window_attrs(axis), "kernel", 2, (int64_t[]){axis[0].k, axis[1].k});
+  if (value != 0) as = blu_attr_set_real(as, "value", value);
+  return blu_build(b, "patches", &as, 1, &x);
+}
+
+static int64_t place(const Axis *a, int64_t window, int64_t k) { return window * a->stride - a->pad + k * a->dilation; }
+
+/* ---- patches ---- */
+
+static bool infer_patches(BluSig *s, BluWhy *why) {
+  Axis axis[2];
+  if (!image(s, why)) return false;
+  set_kernel(s, axis);
+  if (!windows(s, why, false, axis)) return false;
+  const BluType *x = &s->in[X];
+  s->out = blu_type_make(x->elem, 6, (int64_t[]){x->dim[0], axis[0].m, axis[1].m, axis[0].k, axis[1].k, x->dim[3]});
+  s->out.name[0] = x->name[0], s->out.name[5] = x->name[3];
+  return true;
+}
+
+static void ref_patches(BluRefCall *c) {
+  Axis axis[2];
+  BluWhy why;
+  int64_t at[BLU_MAX_RANK];
+  double fill = blu_attr_real(&c->sig->attrs, "value", 0);
+  set_kernel(c->sig, axis);
+  windows(c->sig, &why, false, axis);
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) {
+    blu_coordinates(&c->sig->out, i, at);
+    int64_t y = place(&axis[0], at[1], at[3]), x = place(&axis[1], at[2], at[4]);
+    bool inside = y >= 0 && y < axis[0].n && x >= 0 && x < axis[1].n;
+    c->out[i] = inside ? c->in[X][blu_linear(&c->sig->in[X], (int64_t[]){at[0], y, x, at[5]})] : fill;
+  }
+}
+
+static BluEmitVal move_patches(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user) {
+  Axis axis[2];
+  BluWhy why;
+  BluEmitVal from[4] = {at[0], at[0], at[0], at[5]}, inside = e->bits(e, BLU_BOOL, 1);
+  BluEmitVal fill = blu_emit_value(e, s->out.elem, blu_attr_real(&s->attrs, "value", 0));
+  set_kernel(s, axis);
+  windows(s, &why, false, axis);
+  if (!blu_type_count(&s->in[X])) return fill;
+  for (int d = 0; d < 2; d++) {
+    BluEmitVal in_window = blu_emit_affine(e, at[3 + d], axis[d].dilation, -axis[d].pad);
+    BluEmitVal y = blu_emit2(e, P(IADD), blu_emit_affine(e, at[1 + d], axis[d].stride, 0), in_window);
+    inside = blu_emit2(e, P(AND), inside, blu_emit_within(e, y, axis[d].n));
+    from[1 + d] = blu_emit_clamp(e, y, axis[d].n);
+  }
+  return blu_emit3(e, P(SELECT), inside, load(user, X, blu_emit_linear(e, &s->in[X], from)), fill);
+}
+
+static void vjp_patches(BluVjp *v) {
+  Axis axis[2];
+  BluWhy why;
+  set_kernel(&v->sig, axis);
+  windows(&v->sig, &why, false, axis);
+  BluAttrs as = blu_attr_set_ints(window_attrs(axis), "size", 2, (int64_t[]){axis[0].n, axis[1].n});
+  v->dx[X] = blu_build(v->b, "unpatch", &as, 1, &v->ct);
+}
+
+const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_patches,
+    .vjp = vjp_patches,
+  .ref = ref_patches, .move = move_patches, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+    {"%x: tensor<1x4x3x2xf64>", "%r = blu.patches %x {kernel = array<i64: 2>, pad = array<i64: 1>, value = 0.5} : "
+        "(tensor<1x4x3x2xf64>) -> tensor<1x5x4x2x2x2xf64>", -1, 1, 0},
+    {"%x: tensor<1x6x5x1xf64>", "%r = blu.patches %x {kernel = array<i64: 2, 3>, stride = array<i64: 2, 1>, dilation = "
+        "array<i64: 3, 2>} : (tensor<1x6x5x1xf64>) -> tensor<1x2x1x2x3x1xf64>", -1, 1, 0}, {0}}};
+
+/* ---- unpatch ---- */
+
+static bool infer_unpatch(BluSig *s, BluWhy *why) {
+  Axis axis[2];
+  if (!blu_require_float(s, why, X)) return false;
+  const BluType *x = &s->in[X];
+  if (x->rank != 6) return blu_refuse(why, "rank", X, "expected [batch, oh, ow, kh, kw, channels], found rank %d", x->rank);
+  for (int d = 0; d < 2; d++) axis[d] = (Axis){.n = number(s, "size", d, 0), .k = x->dim[3 + d]};
+  if (!windows(s, why, false, axis)) return false;
+  for (int d = 0; d < 2; d++)
+    if (x->dim[1 + d] != axis[d].m)
+      return blu_refuse(why, "window-fits", X, "%lld windows where %lld elements have %lld", (long long)x->dim[1 + d],
+          (long long)axis[d].n, (long long)axis[d].m);
+  s->out = blu_type_make(x->elem, 4, (int64_t[]){x->dim[0], axis[0].n, axis[1].n, x->dim[5]});
+  return true;
+}
+
+static void unpatch_axes(const BluSig *s, Axis *axis) {
+  BluWhy why;
+  for (int d = 0; d < 2; d++) axis[d] = (Axis){.n = number(s, "size", d, 0), .k = s->in[X].dim[3 + d]};
+  windows(s, &why, false, axis);
+}
+
+static void ref_unpatch(BluRefCall *c) {
+  Axis axis[2];
+  int64_t at[BLU_MAX_RANK];
+  unpatch_axes(c->sig, axis);
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = 0;
+  for (int64_t i = 0, n = blu_type_count(&c->sig->in[X]); i < n; i++) {
+    blu_coordinates(&c->sig->in[X], i, at);
+    int64_t y = place(&axis[0], at[1], at[3]), x = place(&axis[1], at[2], at[4]);
+    if (y >= 0 && y < axis[0].n && x >= 0 && x < axis[1].n) c->out[blu_linear(&c->sig->out, (int64_t[]){at[0], y, x,
+        at[5]})] += c->in[X][i];
+  }
+}
+
+/* The window that has the element `at` as its k-th, and whether there is one. */
+static BluEmitVal window_of(BluEmit *e, const Axis *a, BluEmitVal at, int64_t k, BluEmitVal *is) {
+  BluEmitVal from = blu_emit_affine(e, at, 1, a->pad - k * a->dilation), w = blu_emit_floor_div(e, from, a->stride);
+  *is = blu_emit_within(e, w, a->m);
+  if (a->stride > 1) *is = blu_emit2(e, P(AND), *is, blu_emit2(e, P(EQ), blu_emit_affine(e, w, a->stride, 0), from));
+  return blu_emit_clamp(e, w, a->m);
+}
+
+/* A sum over the places in a window, in ascending order, from 0. */
+static BluEmitVal move_unpatch(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user) {
+  Axis axis[2];
+  BluEmitVal sum = blu_emit_value(e, s->out.elem, 0), zero = sum;
+  unpatch_axes(s, axis);
+  for (int64_t ky = 0; ky < axis[0].k; ky++)
+    for (int64_t kx = 0; kx < axis[1].k; kx++) {
+      BluEmitVal is_y, is_x, y = window_of(e, &axis[0], at[1], ky, &is_y), x = window_of(e, &axis[1], at[2], kx, &is_x);
+      BluEmitVal from[6] = {at[0], y, x, blu_emit_int(e, ky), blu_emit_int(e, kx), at[3]};
+      BluEmitVal part = load(user, X, blu_emit_linear(e, &s->in[X], from));
+      sum = blu_emit2(e, P(FADD), sum, blu_emit3(e, P(SELECT), blu_emit2(e, P(AND), is_y, is_x), part, zero));
+    }
+  return sum;
+}
+
+static void vjp_unpatch(BluVjp *v) {
+  Axis axis[2];
+  unpatch_axes(&v->sig, axis);
+  v->dx[X] = patches(v->b, v->ct, axis, 0);
+}
+
+const BluRule blu_rule_unpatch = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_unpatch,
+    .vjp = vjp_unpatch,
+  .ref = ref_unpatch, .move = move_unpatch, .tolerance = 1e-6 /* a few additions */, .cases = NO_CASES,
+      .uncoded = (const BluOpCase[]){
+    {"%x: tensor<1x5x4x2x2x2xf64>", "%r = blu.unpatch %x {size = array<i64: 4, 3>, pad = array<i64: 1>} : "
+        "(tensor<1x5x4x2x2x2xf64>) -> tensor<1x4x3x2xf64>", -1, 1, 0},
+    {"%x: tensor<1x2x1x2x3x1xf64>", "%r = blu.unpatch %x {size = array<i64: 6, 5>, stride = array<i64: 2, 1>, dilation = "
+        "array<i64: 3, 2>} : (tensor<1x2x1x2x3x1xf64>) -> tensor<1x6x5x1xf64>", -1, 1, 0}, {0}}};
+
+/* ---- conv2d ---- */
+
+static int64_t groups_of(const BluSig *s) { return blu_attr_int(&s->attrs, "groups", 1); }
+
+static bool infer_conv2d(BluSig *s, BluWhy *why) {
+  const BluType *x = &s->in[X], *w = &s->in[W];
+  Axis axis[2];
+  int64_t g = groups_of(s);
+  char a[200], c[200];
+  if (!image(s, why)) return false;
+  if (w->elem != x->elem)
+    return blu_refuse(why, "same-type", W, "operands have different element types: %s and %s", blu_elem_name(x->elem),
+        blu_elem_name(w->elem));
+  if (w->rank != 4) return blu_refuse(why, "rank", W, "expected weights [out, channels / groups, kh, kw], found rank %d",
+      w->rank);
+  if (g < 1 || x->dim[3] % g || w->dim[0] % g)
+    return blu_refuse(why, "groups-divide", -1, "%lld groups don't divide %lld channels in and %lld out", (long long)g,
+        (long long)x->dim[3], (long long)w->dim[0]);
+  if (w->dim[1] != x->dim[3] / g)
+    return blu_refuse(why, "same-channels", W, "weights %s want %lld channels in each of %lld groups, the image is %s",
+        blu_type_print(w, a, sizeof a),
+                      (long long)w->dim[1], (long long)g, blu_type_print(x, c, sizeof c));
+  for (int d = 0; d < 2; d++) axis[d] = (Axis){.n = x->dim[1 + d], .k = w->dim[2 + d]};
+  if (!windows(s, why, false, axis)) return false;
+  s->out = blu_type_make(x->elem, 4, (int64_t[]){x->dim[0], axis[0].m, axis[1].m, w->dim[0]});
+  s->out.name[0] = x->name[0], s->out.name[3] = w->name[0];
+  return true;
+}
+
+static void conv_axes(const BluSig *s, Axis *axis) {
+  BluWhy why;
+  for (int d = 0; d < 2; d++) axis[d] = (Axis){.n = s->in[X].dim[1 + d], .k = s->in[W].dim[2 + d]};
+  windows(s, &why, false, axis);
+}
+
+static void ref_conv2d(BluRefCall *c) {
+  const BluType *in = &c->sig->in[X], *w = &c->sig->in[W];
+  Axis axis[2];
+  int64_t at[BLU_MAX_RANK], per = w->dim[1], outs = w->dim[0] / groups_of(c->sig);
+  conv_axes(c->sig, axis);
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) {
+    blu_coordinates(&c->sig->out, i, at);
+    double sum = 0;
+    for (int64_t ky = 0; ky < axis[0].k; ky++)
+      for (int64_t kx = 0; kx < axis[1].k; kx++) {
+        int64_t y = place(&axis[0], at[1], ky), x = place(&axis[1], at[2], kx), first = at[3] / outs * per;
+        if (y < 0 || y >= axis[0].n || x < 0 || x >= axis[1].n) continue;
+        for (int64_t k = 0; k < per; k++)
+          sum += c->in[X][blu_linear(in, (int64_t[]){at[0], y, x, first + k})] * c->in[W][blu_linear(w, (int64_t[]){at[3], k, ky,
+              kx})];
+      }
+    c->out[i] = sum;
+  }
+}
+
+/* [rows, window * channels] times the weights in the same order; groups are the batch of a batched product. */
+static MlirValue expand_conv2d(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+  const BluType *x = &s->in[X], *w = &s->in[W];
+  Axis axis[2];
+  conv_axes(s, axis);
+  int64_t g = groups_of(s), per = w->dim[1], outs = w->dim[0] / g, window = axis[0].k * axis[1].k,
+      rows = x->dim[0] * axis[0].m * axis[1].m;
+  bool plain = window == 1 && axis[0].m == axis[0].n && axis[1].m == axis[1].n && !axis[0].pad && !axis[1].pad;
+  MlirValue p = plain ? in[X] : patches(b, in[X], axis, 0);
+  MlirValue weight = window == 1 ? in[W] : blu_transposed(b, in[W], (int64_t[]){0, 2, 3, 1});
+  if (g == 1) {
+    BluType flat = blu_type_make(x->elem, 2, (int64_t[]){rows, window * per}), matrix = blu_type_make(x->elem, 2,
+        (int64_t[]){outs, window * per});
+    MlirValue y = blu_product(b, blu_reshape_to(b, p, &flat), false, blu_reshape_to(b, weight, &matrix), true);
+    return blu_reshape_to(b, y, &s->out);
+  }
+  BluType split = blu_type_make(x->elem, 4, (int64_t[]){rows, window, g, per}), flat = blu_type_make(x->elem, 3, (int64_t[]){g,
+      rows, window * per});
+  BluType matrix = blu_type_make(x->elem, 3, (int64_t[]){g, outs, window * per});
+  p = blu_reshape_to(b, blu_transposed(b, blu_reshape_to(b, p, &split), (int64_t[]){2, 0, 1, 3}), &flat);
+  MlirValue y = blu_product(b, p, false, blu_reshape_to(b, weight, &matrix), true);
+  return blu_reshape_to(b, blu_transposed(b, y, (int64_t[]){1, 0, 2}), &s->out);
+}
+
+#define CONV(x, w, attrs, out)                                         \
+  {"%x: tensor<" x "xf64>, %w: tensor<" w "xf64>",                      \
+   "%r = blu.conv2d %x, %w " attrs ": (tensor<" x "xf64>, tensor<" w "xf64>) -> tensor<" out "xf64>", -1, 1, 0}
+const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank same-type groups-divide same-channels window "
+    "window-fits",
+  .infer = infer_conv2d, .vjp = blu_vjp_by_expansion, .ref = ref_conv2d, .expand = expand_conv2d,
+      .tolerance = 4e-6 /* as a product */,
+  .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+    CONV("1x5x4x2", "3x2x3x3", "{pad = array<i64: 1>} ", "1x5x4x3"), CONV("2x5x4x2", "3x2x2x3",
+        "{stride = array<i64: 2, 1>, pad = array<i64: 0, 1>} ", "2x2x4x3"),
+    CONV("1x5x5x2", "2x2x2x2", "{dilation = array<i64: 2>, stride = array<i64: 1>} ", "1x3x3x2"),
+    CONV("1x3x3x4", "6x2x2x2", "{groups = 2} ", "1x2x2x6"), CONV("1x4x3x3", "3x1x3x2", "{groups = 3, pad = array<i64: 1, 0>} ",
+        "1x4x2x3"),
+    CONV("2x2x3x3", "4x3x1x1", "", "2x2x3x4"), CONV("1x4x3x2", "2x2x1x1", "{stride = array<i64: 2>} ", "1x2x2x2"), {0}}};
+
+/* ---- pooling ---- */
+
+static bool infer_pool(BluSig *s, BluWhy *why) {
+  Axis axis[2];
+  if (!image(s, why)) return false;
+  set_kernel(s, axis);
+  if (!windows(s, why, true, axis)) return false;
+  for (int d = 0; d < 2; d++)
+    if (2 * axis[d].pad > (axis[d].k - 1) * axis[d].dilation + 1)
+      return blu_refuse(why, "pad-half", 0, "a padding of %lld is more than half of the window", (long long)axis[d].pad);
+  s->out = blu_type_make(s->in[X].elem, 4, (int64_t[]){s->in[X].dim[0], axis[0].m, axis[1].m, s->in[X].dim[3]});
+  s->out.name[0] = s->in[X].name[0], s->out.name[3] = s->in[X].name[3];
+  return true;
+}
+
+static void pool_axes(const BluSig *s, Axis *axis) {
+  BluWhy why;
+  set_kernel(s, axis);
+  windows(s, &why, true, axis);
+}
+
+static void ref_pool(BluRefCall *c, bool max) {
+  Axis axis[2];
+  int64_t at[BLU_MAX_RANK];
+  pool_axes(c->sig, axis);
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) {
+    double all = max ? -INFINITY : 0;
+    blu_coordinates(&c->sig->out, i, at);
+    for (int64_t k = 0; k < axis[0].k * axis[1].k; k++) {
+      int64_t y = place(&axis[0], at[1], k / axis[1].k), x = place(&axis[1], at[2], k % axis[1].k);
+      if (y < 0 || y >= axis[0].n || x < 0 || x >= axis[1].n) continue;
+      double v = c->in[X][blu_linear(&c->sig->in[X], (int64_t[]){at[0], y, x, at[3]})];
+      if (!max) all += v;
+      else if (v > all || isnan(v) || isnan(all)) all = isnan(all) ? all : v;
+    }
+    c->out[i] = max ? all : all / (double)(axis[0].k * axis[1].k);
+  }
+}
+static void ref_max_pool(BluRefCall *c) { ref_pool(c, true); }
+static void ref_avg_pool(BluRefCall *c) { ref_pool(c, false); }
+
+static MlirValue pooled(BluBuilder *b, const BluSig *s, MlirValue x, const char *reduction, double fill) {
+  Axis axis[2];
+  pool_axes(s, axis);
+  return blu_reduce(b, reduction, patches(b, x, axis, fill), 2, (int64_t[]){3, 4}, false);
+}
+static MlirValue expand_max_pool(BluBuilder *b, const BluSig *s, const MlirValue *in) { return pooled(b, s, in[X], "max",
+    -INFINITY); }
+static MlirValue expand_avg_pool(BluBuilder *b, const BluSig *s, const MlirValue *in) { return pooled(b, s, in[X], "mean", 0); }
+
+#define POOLS(op) (const BluOpCase[]){                                                                                                \
+    {"%x: tensor<1x4x6x2xf64>", "%r = blu." op " %x {kernel = array<i64: 2>} : (tensor<1x4x6x2xf64>) -> tensor<1x2x3x2xf64>", -1, 1, 0}, \
+    {"%x: tensor<2x5x4x1xf64>", "%r = blu." op " %x {kernel = array<i64: 3, 2>, stride = array<i64: 2, 1>, pad = array<i64: 1, 0>} : (tensor<2x5x4x1xf64>) -> tensor<2x3x3x1xf64>", -1, 1, 0}, {0}}
+const BluRule blu_rule_max_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
+    .infer = infer_pool,
+  .vjp = blu_vjp_by_expansion, .ref = ref_max_pool, .expand = expand_max_pool, .tolerance = 1.2e-7, .cases = NO_CASES,
+      .uncoded = POOLS("max_pool")};
+const BluRule blu_rule_avg_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
+    .infer = infer_pool,
+  .vjp = blu_vjp_by_expansion, .ref = ref_avg_pool, .expand = expand_avg_pool, .tolerance = 1e-6, .cases = NO_CASES,
+      .uncoded = POOLS("avg_pool")};
