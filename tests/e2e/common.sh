@@ -28,18 +28,18 @@ run() {
   "$@" > out 2> err < /dev/null || got=$?
   [ $got = "$code" ] && return
   fail "'$*' gave exit status $got, not $code:"
-  head -n 20 out err
+  head -n 8 out err
 }
 
 # A line of standard output (of standard error) matches this extended regular expression.
-says() { grep -qE -e "$1" out || { fail "no line of the output matches '$1':"; head -n 20 out; }; }
-complains() { grep -qE -e "$1" err || { fail "no line of the errors matches '$1':"; head -n 20 err; }; }
+says() { grep -qE -e "$1" out || { fail "no line of the output matches '$1':"; head -n 8 out; }; }
+complains() { grep -qE -e "$1" err || { fail "no line of the errors matches '$1':"; head -n 8 err; }; }
 
 # The command before failed with one line, which says this, and printed nothing else.
 one_line() {
   complains "$1"
-  [ "$(wc -l < err)" = 1 ] || { fail "not one line of errors:"; head -n 20 err; }
-  [ ! -s out ] || { fail "output beside the error:"; head -n 20 out; }
+  [ "$(wc -l < err)" = 1 ] || { fail "not one line of errors:"; head -n 8 err; }
+  [ ! -s out ] || { fail "output beside the error:"; head -n 8 out; }
 }
 
 absent() { for f; do if [ -e "$f" ] || [ -L "$f" ]; then fail "$f was left behind: $(ls -ld "$f")"; fi; done; }
@@ -53,7 +53,7 @@ holds() { # what, value, condition
 
 compile() {
   run 0 "$bluc" "$@"
-  if [ -s out ] || [ -s err ]; then fail "bluc $* said something:"; head -n 20 out err; fi
+  if [ -s out ] || [ -s err ]; then fail "bluc $* said something:"; head -n 8 out err; fi
 }
 
 hash_of() { cat "$1/model.safetensors" "$1/state.safetensors" | sha256sum | cut -d ' ' -f 1; } # checkpoint
