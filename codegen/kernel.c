@@ -176,6 +176,7 @@ LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOpera
   LLVMPositionBuilderAtEnd(k.builder[LEVEL_ROW], body);
   LLVMPositionBuilderAtEnd(k.builder[LEVEL_POINT], body);
   const KernelKind *kind = kinds[k.info.kind];
+  if (k.info.kind == BLU_KERNEL_MOVE && !blu_op_of(k.info.main)->rule->move) kind = &blu_kernel_loop;
   *pieces = kind->pieces(&k);
   *scratch = kind->scratch ? kind->scratch(&k) : 0;
   kind->body(&k);

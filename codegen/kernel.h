@@ -34,7 +34,8 @@ typedef struct {
   void (*body)(Kernel *k);
   int64_t (*scratch)(const Kernel *k);
 } KernelKind;
-extern const KernelKind blu_kernel_rows, blu_kernel_columns, blu_kernel_matmul, blu_kernel_move;
+extern const KernelKind blu_kernel_rows, blu_kernel_columns, blu_kernel_matmul, blu_kernel_move, blu_kernel_loop;
+bool blu_loop_has_code(const char *op);   /* a move whose elements depend on one another */
 
 /* The value v under a view of the current point: a vector at LEVEL_POINT, else a scalar. Emits it at most once per level. */
 BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluType *from);

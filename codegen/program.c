@@ -195,11 +195,11 @@ static void hash_text(MlirStringRef s, void *user) { /* FNV-1a */
 }
 
 bool blu_has_code(const BluOp *op) {
-  static const char *const reductions[] = {"sum", "max", "min", "argmax"}; /* codegen/reduce.c */
+  static const char *const reductions[] = {"sum", "prod", "max", "min", "argmax"}; /* codegen/reduce.c */
   switch (op->rule->kind) {
   case BLU_KIND_ELEMENT: return op->rule->lower != NULL;
   case BLU_KIND_COMPOSITE: return op->rule->expand != NULL;
-  case BLU_KIND_MOVE: return !strcmp(op->name, "transpose");
+  case BLU_KIND_MOVE: return op->rule->move || blu_loop_has_code(op->name);
   case BLU_KIND_REDUCE:
     for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
       if (!strcmp(op->name, reductions[i])) return true;

@@ -1,4 +1,4 @@
-/* reduce.c - the reductions as states that are combined: sum, max, min (one value) and argmax (value and index). */
+/* reduce.c - the reductions as states that are combined: sum, prod, max, min (one value) and argmax (value and index). */
 #include <math.h>
 #include <string.h>
 #include "codegen/kernel.h"
@@ -23,7 +23,8 @@ State blu_reduce_identity(Kernel *k, MlirOperation op) {
   if (blu_is(op, "max")) return (State){1, {least(k, t, -1)}};
   if (blu_is(op, "min")) return (State){1, {least(k, t, 1)}};
   if (blu_is(op, "argmax")) return (State){2, {least(k, t, -1), e->bits(e, BLU_I32, INT32_MAX)}};
-  return (State){1, {blu_elem_is_float(t) ? e->constant(e, t, 0) : e->bits(e, t, 0)}};
+  int first = blu_is(op, "prod");
+  return (State){1, {blu_elem_is_float(t) ? e->constant(e, t, first) : e->bits(e, t, (uint64_t)first)}};
 }
 
 /* The greater by value (NaN above all), then by lower index. */
@@ -45,6 +46,7 @@ State blu_reduce_combine(Kernel *k, MlirOperation op, State a, State b) {
   if (blu_is(op, "argmax")) return first_greatest(k, a, b);
   BluElem t = elem_of(op);
   if (blu_is(op, "sum")) return (State){1, {prim(k, blu_elem_is_float(t) ? BLU_PRIM_FADD : BLU_PRIM_IADD, t, a.v[0], b.v[0], b.v[0])}};
+  if (blu_is(op, "prod")) return (State){1, {prim(k, blu_elem_is_float(t) ? BLU_PRIM_FMUL : BLU_PRIM_IMUL, t, a.v[0], b.v[0], b.v[0])}};
   /* max and min are elementwise ops too: one definition */
   const BluOp *pairwise = blu_op_find(blu_is(op, "max") ? "maximum" : "minimum");
   return (State){1, {pairwise->rule->lower(&k->e.base, &(BluAttrs){0}, (BluEmitVal[]){a.v[0], b.v[0]}, 2)}};

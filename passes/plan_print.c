@@ -1,10 +1,11 @@
 /* plan_print.c - the memory plan as text: what is kept, then per function the launches with what they write, where, and how
- * long it lives. */
+ * long it lives, and the bytes that live at each launch. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "passes_internal.h"
+#include "dialects/memory.h"
 
 static int64_t place(MlirOperation op, const char *list, int i) {
   return mlirDenseI64ArrayGetElement(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(list)), i);
@@ -56,7 +57,40 @@ static int last_reader(MlirOperation *calls, int n, MlirValue v) {
   return last;
 }
 
-static void print_function(FILE *out, MlirOperation f) {
+/* Adds v's bytes to the launches during which it lives, if it lies in the part that functions share. */
+static void add_live(int64_t *live, int launches, int64_t kept, int64_t offset, MlirValue v, int from, int last) {
+  enum { ALIGN = 64 };
+  BluType t = blu_value_type(v);
+  int64_t bytes = (blu_type_count(&t) * blu_elem_bytes(t.elem) + ALIGN - 1) / ALIGN * ALIGN;
+  if (offset < kept) return;
+  if (last < from) last = from;
+  for (int i = from; i <= last && i < launches; i++) live[i] += bytes;
+}
+
+/* Bytes that live during each launch, as bars; and how near the plan comes to the largest of them. */
+static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, int64_t kept) {
+  int64_t *live = blu_alloc_zeroed((size_t)n, sizeof *live), most = 0, planned = blu_get_int(f, "blu.bytes", 0);
+  MlirBlock block = blu_func_block(f);
+  for (int i = 0; i < blu_func_nargs(f); i++) {
+    MlirValue v = mlirBlockGetArgument(block, i);
+    add_live(live, n, kept, place(f, "blu.args", i), v, 0, last_reader(calls, n, v));
+  }
+  for (int i = 0; i < n; i++)
+    for (int k = 0, nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
+      MlirValue v = mlirOperationGetResult(calls[i], k);
+      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, last_reader(calls, n, v));
+    }
+  for (int i = 0; i < n; i++)
+    if (live[i] > most) most = live[i];
+  fprintf(out, "  largest live set %lld bytes, planned %lld", (long long)most, (long long)planned);
+  if (most) fprintf(out, " (+%.1f%%)", 100 * (double)(planned - most) / (double)most);
+  fputc('\n', out);
+  for (int i = 0; i < n && most; i++) fprintf(out, "  %3d %12lld |%.*s\n", i, (long long)live[i], (int)(48 * live[i] / most),
+                                              "################################################");
+  free(live);
+}
+
+static void print_function(FILE *out, MlirOperation f, int64_t kept) {
   int n, calls = 0, commit = (int)blu_get_int(f, "blu.commit", 0);
   MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
   for (int i = 0; i < n; i++)
@@ -80,6 +114,7 @@ static void print_function(FILE *out, MlirOperation f) {
       print_slot(out, place(ops[i], "blu.places", nin + k), &t, "", note);
     }
   }
+  if (calls) print_live(out, f, ops, calls, kept);
   free(ops);
 }
 
@@ -95,7 +130,7 @@ char *blu_plan_print(MlirModule m) {
   fprintf(out, "  %12s %12s  %-28s %-20s %s\n", "offset", "bytes", "kept", "type", "role");
   print_kept(out, funcs, n, kept);
   for (int i = 0; i < n; i++)
-    if (!*blu_get_string(funcs[i], "blu.kernel")) print_function(out, funcs[i]);
+    if (!*blu_get_string(funcs[i], "blu.kernel")) print_function(out, funcs[i], kept);
   free(funcs);
   fclose(out);
   return text;

@@ -131,13 +131,14 @@ void contract_set(void *x, BluElem e, int64_t i, double v) { store(x, i, blu_ele
 
 static V combine(const BluSig *s, MlirOperation op, V a, V b) {
   BluElem t = s->in[0].elem;
+  if (blu_is(op, "prod")) return prim(NULL, blu_elem_is_float(t) ? BLU_PRIM_FMUL : BLU_PRIM_IMUL, t, a, b, b);
   if (blu_is(op, "sum")) return prim(NULL, blu_elem_is_float(t) ? BLU_PRIM_FADD : BLU_PRIM_IADD, t, a, b, b);
   return blu_op_find(blu_is(op, "max") ? "maximum" : "minimum")->rule->lower(&computer, &(BluAttrs){0}, (V[]){a, b}, 2);
 }
 
 static V identity(const BluSig *s, MlirOperation op) {
   BluElem t = s->in[0].elem;
-  double v = blu_is(op, "max") ? -INFINITY : blu_is(op, "min") ? INFINITY : 0;
+  double v = blu_is(op, "max") ? -INFINITY : blu_is(op, "min") ? INFINITY : blu_is(op, "prod");
   return blu_elem_is_float(t) ? constant(NULL, t, v) : convert(t, f64(v));
 }
 
@@ -199,6 +200,49 @@ static void elementwise(const BluOp *op, const BluSig *s, void *const *in, void 
   }
 }
 
+static V plus(V a, V b) { return prim(NULL, blu_elem_is_float(a.elem) ? BLU_PRIM_FADD : BLU_PRIM_IADD, a.elem, a, b, b); }
+
+static void running_sum(const BluSig *s, const void *x, void *out) {
+  const BluType *t = &s->in[0];
+  int64_t axis = blu_attr_int(&s->attrs, "axis", -1), inner = 1, count = blu_type_count(t);
+  bool reverse = blu_attr_int(&s->attrs, "reverse", 0);
+  if (axis < 0) axis += t->rank;
+  for (int d = (int)axis + 1; d < t->rank; d++) inner *= t->dim[d];
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = reverse ? count - 1 - i : i, k = at / inner % t->dim[axis];
+    bool first = k == (reverse ? t->dim[axis] - 1 : 0);
+    V before = first ? convert(t->elem, f64(0)) : load(out, t->elem, reverse ? at + inner : at - inner);
+    store(out, at, plus(load(x, t->elem, at), before));
+  }
+}
+
+static void add_rows(const BluSig *s, void *const *in, void *out) {
+  BluElem t = s->in[0].elem;
+  int64_t n = s->in[0].dim[0], count = blu_type_count(&s->in[0]), row = n ? count / n : 1;
+  memcpy(out, in[0], (size_t)(count * blu_elem_bytes(t)));
+  for (int64_t i = 0; i < blu_type_count(&s->in[2]); i++) {
+    double id = contract_get(in[1], s->in[1].elem, i / row);
+    int64_t to = (int64_t)id * row + i % row;
+    if (id >= 0 && id < (double)n) store(out, to, plus(load(out, t, to), load(in[2], t, i)));
+  }
+}
+
+typedef struct { const BluSig *sig; void *const *in; } Sources;
+static V read_source(void *user, int operand, V index) {
+  const Sources *from = user;
+  return load(from->in[operand], from->sig->in[operand].elem, index.u.i);
+}
+
+static void moved(const BluOp *op, const BluSig *s, void *const *in, void *out) {
+  Sources from = {s, in};
+  for (int64_t i = 0, n = blu_type_count(&s->out); i < n; i++) {
+    V at[BLU_MAX_RANK];
+    int64_t rest = i;
+    for (int d = s->out.rank - 1; d >= 0; rest /= s->out.dim[d--]) at[d] = integer(BLU_I64, rest % s->out.dim[d]);
+    store(out, i, op->rule->move(&computer, s, at, read_source, &from));
+  }
+}
+
 /* Ops that only move or count: their reference in double is exact. */
 static void by_reference(const BluOp *op, const BluSig *s, void *const *in, void *out) {
   double *x[BLU_MAX_IN] = {0}, *y = calloc((size_t)blu_type_count(&s->out) + 1, sizeof *y);
@@ -228,6 +272,9 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     void *out = malloc((size_t)(blu_type_count(&s.out) * blu_elem_bytes(s.out.elem)) + 8);
     if (op->rule->kind == BLU_KIND_REDUCE && !blu_is(o, "argmax")) reduce(o, &s, in[0], out);
     else if (op->rule->kind == BLU_KIND_MATMUL) multiply(&s, in[0], in[1], out);
+    else if (blu_is(o, "cumsum")) running_sum(&s, in[0], out);
+    else if (blu_is(o, "scatter_add")) add_rows(&s, in, out);
+    else if (op->rule->move) moved(op, &s, in, out);
     else if (op->rule->kind == BLU_KIND_ELEMENT) elementwise(op, &s, in, out);
     else by_reference(op, &s, in, out);
     blu_map_set(&values, mlirOperationGetResult(o, 0).ptr, out);

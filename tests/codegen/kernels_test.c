@@ -14,7 +14,7 @@ static void narrow(char *s) {
 static void table_cases(Setting set) {
   for (int i = 0; i < blu_nops; i++) {
     const BluRule *rule = blu_ops[i].rule;
-    for (const BluOpCase *c = rule->cases; c->body; c++) {
+    for (const BluOpCase *c = blu_op_cases(&blu_ops[i]); c->body; c++) {
       char args[1024], body[2048], type[64];
       snprintf(args, sizeof args, "%s", c->args);
       snprintf(body, sizeof body, "%s", c->body);
