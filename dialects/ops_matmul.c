@@ -28,15 +28,12 @@ static bool infer_matmul(BluSig *s, BluWhy *why) {
   bool ta = blu_attr_int(&s->attrs, "ta", 0), tb = blu_attr_int(&s->attrs, "tb", 0);
   int ak = a->rank - (ta ? 2 : 1), am = a->rank - (ta ? 1 : 2), bk = b->rank - (tb ? 1 : 2), bn = b->rank - (tb ? 2 : 1);
   if (b->rank != 2 && (b->rank != a->rank || memcmp(a->dim, b->dim, (size_t)(a->rank - 2) * sizeof *a->dim)))
-    return blu_refuse(why, "same-batch", 1, "leading dimensions differ: %s @ %s", blu_type_print(a, x, sizeof x),
-        blu_type_print(b, y, sizeof y));
+    return blu_refuse(why, "same-batch", 1, "leading dimensions differ: %s @ %s", blu_type_print(a, x, sizeof x), blu_type_print(b, y, sizeof y));
   if (b->rank == 2 && a->rank > 2 && ta)
     return blu_refuse(why, "no-ta-of-batch", 0, "a batch times one matrix can't transpose the batch");
   if (a->dim[ak] != b->dim[bk])
-    return blu_refuse(why, "same-inner", 1, "inner dimensions differ: %s @ %s (%s%s%lld and %s%s%lld)", blu_type_print(a, x,
-        sizeof x),
-                      blu_type_print(b, y, sizeof y), a->name[ak] ? a->name[ak] : "", a->name[ak] ? " = " : "",
-                          (long long)a->dim[ak],
+    return blu_refuse(why, "same-inner", 1, "inner dimensions differ: %s @ %s (%s%s%lld and %s%s%lld)", blu_type_print(a, x, sizeof x),
+                      blu_type_print(b, y, sizeof y), a->name[ak] ? a->name[ak] : "", a->name[ak] ? " = " : "", (long long)a->dim[ak],
                       b->name[bk] ? b->name[bk] : "", b->name[bk] ? " = " : "", (long long)b->dim[bk]);
   s->out = *a;
   int m = s->out.rank - 2, n = s->out.rank - 1;
@@ -83,12 +80,11 @@ static void vjp_matmul(BluVjp *v) {
   {"%a: tensor<" sa "xf64>, %b: tensor<" sb "xf64>",                                                            \
    "%r = blu.matmul %a, %b {ta = " ta ", tb = " tb "} : (tensor<" sa "xf64>, tensor<" sb "xf64>) -> tensor<3x4xf64>", -1, 1, 0}
 
-const BluRule blu_rule_matmul = {.kind = BLU_KIND_MATMUL, .labels = "float same-type rank same-batch no-ta-of-batch same-inner",
-    .infer = infer_matmul, .vjp = vjp_matmul, .ref = ref_matmul,
+const BluRule blu_rule_matmul = {.kind = BLU_KIND_MATMUL, .labels = "float same-type rank same-batch no-ta-of-batch same-inner", .infer = infer_matmul,
+    .vjp = vjp_matmul, .ref = ref_matmul,
   .tolerance = 4e-6, /* k up to 1000 in the tests, values of order 1: sqrt(k) roundings and a margin */
   .cases = (const BluOpCase[]){
-    MAT("false", "false", "3x5", "5x4"), MAT("true", "false", "5x3", "5x4"), MAT("false", "true", "3x5", "4x5"), MAT("true",
-        "true", "5x3", "4x5"),
+    MAT("false", "false", "3x5", "5x4"), MAT("true", "false", "5x3", "5x4"), MAT("false", "true", "3x5", "4x5"), MAT("true", "true", "5x3", "4x5"),
     {"%a: tensor<2x3x5xf64>, %b: tensor<2x4x5xf64>",
      "%r = blu.matmul %a, %b {tb = true} : (tensor<2x3x5xf64>, tensor<2x4x5xf64>) -> tensor<2x3x4xf64>", -1, 1, 0},
     {"%a: tensor<2x5x3xf64>, %b: tensor<2x5x4xf64>",
@@ -97,6 +93,5 @@ const BluRule blu_rule_matmul = {.kind = BLU_KIND_MATMUL, .labels = "float same-
      "%r = blu.matmul %a, %b {tb = true} : (tensor<2x3x5xf64>, tensor<4x5xf64>) -> tensor<2x3x4xf64>", -1, 1, 0},
     {"%a: tensor<2x3x5xf64>, %b: tensor<5x4xf64>",
      "%r = blu.matmul %a, %b : (tensor<2x3x5xf64>, tensor<5x4xf64>) -> tensor<2x3x4xf64>", -1, 1, 0},
-    {"%a: tensor<4x4xf64>", "%r = blu.matmul %a, %a {tb = true} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>", -1, 1,
-        0},
+    {"%a: tensor<4x4xf64>", "%r = blu.matmul %a, %a {tb = true} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>", -1, 1, 0},
     {0}}};

@@ -21,8 +21,8 @@ static void ref_constant(BluRefCall *c) {
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = v;
 }
 
-const BluRule blu_rule_constant = {.kind = BLU_KIND_INDEX, .labels = "size-positive size-bounded", .infer = infer_constant,
-    .ref = ref_constant, .nodiff = true,
+const BluRule blu_rule_constant = {.kind = BLU_KIND_INDEX, .labels = "size-positive size-bounded", .infer = infer_constant, .ref = ref_constant,
+    .nodiff = true,
   .cases = (const BluOpCase[]){
     {"", "%r = blu.constant {value = 0.25, elem = f64, shape = array<i64: 2, 3>} : () -> tensor<2x3xf64>", 0, 0, 0}, {0}}};
 
@@ -32,8 +32,7 @@ static bool infer_iota(BluSig *s, BluWhy *why) {
   s->out = shape_of(s, (BluElem)blu_attr_int(&s->attrs, "elem", BLU_I32));
   int64_t axis = blu_attr_int(&s->attrs, "axis", 0);
   if (s->out.elem == BLU_BOOL) return blu_refuse(why, "number", -1, "iota has no bool");
-  if (axis < 0 || axis >= s->out.rank) return blu_refuse(why, "axis-in-range", -1, "axis %lld is outside of the shape",
-      (long long)axis);
+  if (axis < 0 || axis >= s->out.rank) return blu_refuse(why, "axis-in-range", -1, "axis %lld is outside of the shape", (long long)axis);
   return true;
 }
 
@@ -44,8 +43,8 @@ static void ref_iota(BluRefCall *c) {
   for (int64_t i = 0, n = blu_type_count(t); i < n; i++) c->out[i] = (double)(i / inner % t->dim[axis]);
 }
 
-const BluRule blu_rule_iota = {.kind = BLU_KIND_INDEX, .labels = "number axis-in-range size-positive size-bounded",
-    .infer = infer_iota, .ref = ref_iota, .nodiff = true,
+const BluRule blu_rule_iota = {.kind = BLU_KIND_INDEX, .labels = "number axis-in-range size-positive size-bounded", .infer = infer_iota, .ref = ref_iota,
+    .nodiff = true,
   .cases = (const BluOpCase[]){
     {"", "%r = blu.iota {shape = array<i64: 2, 5>, axis = 1, elem = i32} : () -> tensor<2x5xi32>", 0, 0, 0}, {0}}};
 
@@ -80,14 +79,12 @@ static void vjp_broadcast(BluVjp *v) {
   v->dx[0] = blu_reshape_to(v->b, n ? blu_reduce(v->b, "sum", v->ct, n, axes, false) : v->ct, from);
 }
 
-const BluRule blu_rule_broadcast = {.kind = BLU_KIND_INDEX, .labels = "broadcast-suffix size-positive size-bounded",
-    .infer = infer_broadcast, .ref = ref_broadcast, .vjp = vjp_broadcast,
+const BluRule blu_rule_broadcast = {.kind = BLU_KIND_INDEX, .labels = "broadcast-suffix size-positive size-bounded", .infer = infer_broadcast,
+    .ref = ref_broadcast, .vjp = vjp_broadcast,
   .cases = (const BluOpCase[]){
-    {"%a: tensor<3x1xf64>", "%r = blu.broadcast %a {shape = array<i64: 2, 3, 4>} : (tensor<3x1xf64>) -> tensor<2x3x4xf64>", -1,
-        1, 0},
+    {"%a: tensor<3x1xf64>", "%r = blu.broadcast %a {shape = array<i64: 2, 3, 4>} : (tensor<3x1xf64>) -> tensor<2x3x4xf64>", -1, 1, 0},
     {"%a: tensor<f64>", "%r = blu.broadcast %a {shape = array<i64: 2, 3>} : (tensor<f64>) -> tensor<2x3xf64>", -1, 1, 0},
-    {"%a: tensor<1x3xf64>", "%r = blu.broadcast %a {shape = array<i64: 1, 1, 3>} : (tensor<1x3xf64>) -> tensor<1x1x3xf64>", -1,
-        1, 0},
+    {"%a: tensor<1x3xf64>", "%r = blu.broadcast %a {shape = array<i64: 1, 1, 3>} : (tensor<1x3xf64>) -> tensor<1x1x3xf64>", -1, 1, 0},
     {0}}};
 
 /* ---- reshape ---- */
@@ -97,8 +94,7 @@ static bool infer_reshape(BluSig *s, BluWhy *why) {
   char a[200], b[200];
   if (blu_type_count(&s->in[0]) == blu_type_count(&s->out)) return true;
   return blu_refuse(why, "same-count", 0, "%s has %lld elements, %s has %lld", blu_type_print(&s->in[0], a, sizeof a),
-                    (long long)blu_type_count(&s->in[0]), blu_type_print(&s->out, b, sizeof b),
-                        (long long)blu_type_count(&s->out));
+                    (long long)blu_type_count(&s->in[0]), blu_type_print(&s->out, b, sizeof b), (long long)blu_type_count(&s->out));
 }
 
 static void ref_reshape(BluRefCall *c) {
@@ -107,8 +103,8 @@ static void ref_reshape(BluRefCall *c) {
 
 static void vjp_reshape(BluVjp *v) { v->dx[0] = blu_reshape_to(v->b, v->ct, &v->sig.in[0]); }
 
-const BluRule blu_rule_reshape = {.kind = BLU_KIND_VIEW, .labels = "same-count size-positive size-bounded",
-    .infer = infer_reshape, .ref = ref_reshape, .vjp = vjp_reshape,
+const BluRule blu_rule_reshape = {.kind = BLU_KIND_VIEW, .labels = "same-count size-positive size-bounded", .infer = infer_reshape, .ref = ref_reshape,
+    .vjp = vjp_reshape,
   .cases = (const BluOpCase[]){
     {"%a: tensor<3x4xf64>", "%r = blu.reshape %a {shape = array<i64: 2, 6>} : (tensor<3x4xf64>) -> tensor<2x6xf64>", -1, 1, 0},
     {"%a: tensor<1xf64>", "%r = blu.reshape %a {shape = array<i64>} : (tensor<1xf64>) -> tensor<f64>", -1, 1, 0},
@@ -160,9 +156,8 @@ static void vjp_transpose(BluVjp *v) {
   v->dx[0] = blu_build(v->b, "transpose", &as, 1, &v->ct);
 }
 
-const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .labels = "perm-rank perm-once", .infer = infer_transpose,
-    .ref = ref_transpose, .move = move_transpose, .vjp = vjp_transpose,
+const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .labels = "perm-rank perm-once", .infer = infer_transpose, .ref = ref_transpose,
+    .move = move_transpose, .vjp = vjp_transpose,
   .cases = (const BluOpCase[]){
-    {"%a: tensor<2x3x4xf64>", "%r = blu.transpose %a {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>",
-        -1, 1, 0},
+    {"%a: tensor<2x3x4xf64>", "%r = blu.transpose %a {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>", -1, 1, 0},
     {0}}};

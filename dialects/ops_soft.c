@@ -1,4 +1,5 @@
-/* ops_soft.c - softmax, log-softmax, logsumexp and cross-entropy: composites, so that gradient and code can use the stable forms. */
+/* ops_soft.c - softmax, log-softmax, logsumexp and cross-entropy: composites, so that gradient and code can use the stable
+ * forms. */
 #include <math.h>
 #include <stdlib.h>
 #include "dialects/memory.h"

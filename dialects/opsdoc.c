@@ -31,7 +31,7 @@ static const struct { const char *label, *means; } constraints[] = {
   {"mask-fits", "the mask's dimensions, aligned at the end, are equal to [batch, heads, queries, keys] or 1"},
   {"no-ta-of-batch", "a batch times one matrix does not transpose the batch"},
   {"not-empty", "at least one element where there must be one"},
-  {"number", "elements are numbers; sums over axes of bool and u8 need a cast"},
+  {"number", "elements are numbers: not bool, and u8 only where they are compared or moved"},
   {"one-per-dimension", "lists have one number for each dimension"},
   {"pad-half", "the padding is at most half of the window"},
   {"pad-positive", "no negative padding"},

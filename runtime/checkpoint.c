@@ -1,7 +1,7 @@
 /* checkpoint.c - a checkpoint is a folder OUT/step-N/ with
  *   model.safetensors   the parameters, under their own names
  *   state.safetensors   the states of optimizer and model
- *   trainer.txt         "key=value" lines: hash and model of the program, and what train.c adds
+ *   trainer.txt         "key=value" lines: hash and model of the program, what train_state.c adds, a check of each file
  *
  * It appears under its name only when all of it is on the disk: written as step-N.tmp/, synced, renamed, parent synced.
  * A folder that is going away loses its name first. */
@@ -66,10 +66,10 @@ void blu_checkpoint_clean(const char *out) {
   closedir(folder);
 }
 
-static void prune(const char *out) {
+void blu_checkpoint_prune(const char *out, int64_t keep, int64_t best) {
   int64_t step = INT64_MAX;
-  for (int kept = 0; (step = highest_below(out, step)) >= 0; kept++) {
-    if (kept < BLU_CHECKPOINT_KEEP) continue;
+  for (int64_t kept = 0; (step = highest_below(out, step)) >= 0; kept++) {
+    if (kept < keep || step == best) continue;
     char *path = blu_checkpoint_path(out, step), *temporary = temporary_path(out, step);
     if (!rename(path, temporary)) blu_file_remove_folder(temporary);
     free(path);
@@ -77,26 +77,57 @@ static void prune(const char *out) {
   }
 }
 
-static bool write_text(BluError *err, const char *path, const BluProgram *program, const char *text) {
-  char head[400];
-  snprintf(head, sizeof head, "format=1\nmodel=%.200s\nhash=%016" PRIx64 "\n", program->model, program->hash);
+bool blu_checkpoint_link(BluError *err, const char *out, int64_t step) {
+  char *path = blu_checkpoint_path(out, step), *link = blu_text_path(out, "best"), *fresh = blu_text_path(out, "best.tmp");
+  struct stat info;
+  bool good = true, ours = !lstat(link, &info) && S_ISLNK(info.st_mode), foreign = !ours && !access(link, F_OK);
+  if (step < 0 || access(path, F_OK)) {
+    if (ours) unlink(link);
+  } else if (!foreign) {
+    unlink(fresh);
+    /* Some file systems have no links; the checkpoint is kept all the same. */
+    if (symlink(strrchr(path, '/') + 1, fresh)) good = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
+    else good = !rename(fresh, link);
+    if (!good) blu_error_set(err, "cannot make the link %s: %s", link, strerror(errno));
+  }
+  free(path);
+  free(link);
+  free(fresh);
+  return good;
+}
+
+/* Checks of the two other files, as lines. */
+static bool print_checks(BluError *err, char *lines, size_t size, const char *model, const char *state) {
+  uint64_t model_check, state_check;
+  if (!blu_file_check(err, model, &model_check) || !blu_file_check(err, state, &state_check)) return false;
+  snprintf(lines, size, "check.model=%016" PRIx64 "\ncheck.state=%016" PRIx64 "\n", model_check, state_check);
+  return true;
+}
+
+static bool write_text(BluError *err, const char *path, const BluProgram *program, const char *text, const char *checks) {
+  char *lines = blu_text_print("format=1\nmodel=%s\nhash=%016" PRIx64 "\n%s%s", program->model, program->hash, text, checks);
+  char *all = blu_text_print("%scheck=%016" PRIx64 "\n", lines, blu_file_hash(lines, (int64_t)strlen(lines)));
   int fd;
-  if (!blu_file_create(err, path, &fd)) return false;
-  if (blu_file_write(err, fd, path, head, (int64_t)strlen(head)) &&
-      blu_file_write(err, fd, path, text, (int64_t)strlen(text)))
-    return blu_file_close(err, fd, path);
-  close(fd);
-  return false;
+  bool good = blu_file_create(err, path, &fd);
+  if (good) {
+    good = blu_file_write(err, fd, path, all, (int64_t)strlen(all));
+    if (good) good = blu_file_close(err, fd, path);
+    else close(fd);
+  }
+  free(lines);
+  free(all);
+  return good;
 }
 
 static bool write_folder(BluError *err, const BluProgram *program, const char *arena, const char *folder,
                          const char *text) {
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
-  char *trainer = blu_text_path(folder, "trainer.txt");
+  char *trainer = blu_text_path(folder, "trainer.txt"), checks[100];
   bool good = blu_file_folder(err, folder) &&
-              blu_safetensors_write(err, model, program, BLU_ROLE_PARAM, arena) &&
-              blu_safetensors_write(err, state, program, BLU_ROLE_STATE, arena) &&
-              write_text(err, trainer, program, text) && blu_file_sync(err, folder);
+              blu_safetensors_write(err, model, program, BLU_PICK_PARAMS, arena) &&
+              blu_safetensors_write(err, state, program, BLU_PICK_STATES, arena) &&
+              print_checks(err, checks, sizeof checks, model, state) &&
+              write_text(err, trainer, program, text, checks) && blu_file_sync(err, folder);
   free(model);
   free(state);
   free(trainer);
@@ -113,22 +144,21 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
     if (good && rename(temporary, path))
       good = blu_error_set(err, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
     if (good) good = blu_file_sync(err, out);
-    if (good) prune(out);
-    else blu_file_remove_folder(temporary);
+    if (!good) blu_file_remove_folder(temporary);
   }
   free(path);
   free(temporary);
   return good;
 }
 
-/* Adds a line to `err` for each tensor of `role` that differs between program and file; at most a few are named. */
-static int64_t count_differences(BluError *err, const BluProgram *program, int32_t role, const BluSafetensors *file) {
+/* Adds a line to `err` for each picked tensor that differs between program and file; at most a few are named. */
+static int64_t count_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file) {
   enum { NAMED = 8 };
   char here[200], there[200];
   int64_t differences = 0, matched = 0;
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *want = &program->tensor[i], *got;
-    if (want->role != role) continue;
+    if (!blu_slot_picked(want, pick)) continue;
     got = blu_safetensors_find(file, want->name);
     matched += got != NULL;
     bool same = got && !strcmp(blu_slot_type(want, here), blu_slot_type(got, there));
@@ -136,10 +166,11 @@ static int64_t count_differences(BluError *err, const BluProgram *program, int32
     if (got) blu_error_add(err, "\n  %s: %s in the program, %s in the checkpoint", want->name, here, there);
     else blu_error_add(err, "\n  %s: missing in the checkpoint", want->name);
   }
-  for (int64_t i = 0; matched < file->tensors && i < file->tensors; i++) {
+  bool more = matched < file->tensors && pick != BLU_PICK_MODEL_STATES;
+  for (int64_t i = 0; more && i < file->tensors; i++) {
     bool known = false;
     for (int64_t j = 0; j < program->tensors && !known; j++)
-      known = program->tensor[j].role == role && !strcmp(program->tensor[j].name, file->tensor[i].name);
+      known = blu_slot_picked(&program->tensor[j], pick) && !strcmp(program->tensor[j].name, file->tensor[i].name);
     if (!known && differences++ < NAMED)
       blu_error_add(err, "\n  %s: %s in the checkpoint, missing in the program", file->tensor[i].name,
                     blu_slot_type(&file->tensor[i], there));
@@ -148,15 +179,15 @@ static int64_t count_differences(BluError *err, const BluProgram *program, int32
   return differences;
 }
 
-static bool read_tensors(BluError *err, const BluProgram *program, int32_t role, char *arena, const char *path) {
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
   blu_error_set(err, "%s does not fit this program:", path);
-  bool good = !count_differences(err, program, role, &file);
+  bool good = !count_differences(err, program, pick, &file);
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from;
-    if (to->role != role) continue;
+    if (!blu_slot_picked(to, pick)) continue;
     from = blu_safetensors_find(&file, to->name);
     good = blu_file_read(err, fd, path, arena + to->offset, from->bytes, file.data_start + from->offset);
   }
@@ -165,16 +196,29 @@ static bool read_tensors(BluError *err, const BluProgram *program, int32_t role,
   return good;
 }
 
+/* The text ends with a check of itself. */
+static bool is_whole(const char *text) {
+  char word[32], expected[32];
+  const char *last = text;
+  for (const char *at = text; (at = strstr(at, "\ncheck=")); at++) last = at + 1;
+  snprintf(expected, sizeof expected, "%016" PRIx64, blu_file_hash(text, last - text));
+  return last != text && blu_text_value(last, "check", word, sizeof word) && !strcmp(word, expected) &&
+         strlen(last) == strlen("check=") + 16 + 1;
+}
+
 static bool read_text(BluError *err, const BluProgram *program, const char *path, char **text, BluError *warning) {
   char format[8], hash[32], expected[32];
   *text = blu_file_text(err, path);
   if (!*text) return false;
   snprintf(expected, sizeof expected, "%016" PRIx64, program->hash);
-  if (!blu_text_value(*text, "format", format, sizeof format) || strcmp(format, "1") ||
-      !blu_text_value(*text, "hash", hash, sizeof hash)) {
+  bool known = blu_text_value(*text, "format", format, sizeof format) && !strcmp(format, "1") &&
+               blu_text_value(*text, "hash", hash, sizeof hash);
+  if (!known) blu_error_set(err, "%s: not the text of a checkpoint that this program knows", path);
+  else if (!(known = is_whole(*text))) blu_error_set(err, "%s: damaged, or changed after it was saved", path);
+  if (!known) {
     free(*text);
     *text = NULL;
-    return blu_error_set(err, "%s: not the text of a checkpoint that this program knows", path);
+    return false;
   }
   if (strcmp(hash, expected))
     blu_error_set(warning, "the checkpoint was made by another program (hash %s, this is %s): it fits, but equal bits "
@@ -182,15 +226,32 @@ static bool read_text(BluError *err, const BluProgram *program, const char *path
   return true;
 }
 
-bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool states,
+/* The file against its check in the text. */
+static bool is_unchanged(BluError *err, const char *text, const char *key, const char *path) {
+  char word[32] = "", expected[32];
+  uint64_t check;
+  if (!blu_file_check(err, path, &check)) return false;
+  snprintf(expected, sizeof expected, "%016" PRIx64, check);
+  blu_text_value(text, key, word, sizeof word);
+  return !strcmp(word, expected) ||
+         blu_error_set(err, "%s: damaged, or changed after it was saved (`import` takes files from elsewhere)", path);
+}
+
+bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
                          char **text, BluError *warning) {
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
   char *trainer = blu_text_path(folder, "trainer.txt");
+  bool states = all;
+  for (int64_t i = 0; i < program->tensors; i++) states |= blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES);
   warning->text[0] = 0;
   *text = NULL;
-  bool good = read_tensors(err, program, BLU_ROLE_PARAM, arena, model) &&
-              (!states || read_tensors(err, program, BLU_ROLE_STATE, arena, state)) &&
-              ((!states && access(trainer, F_OK)) || read_text(err, program, trainer, text, warning));
+  BluPick pick = all ? BLU_PICK_STATES : BLU_PICK_MODEL_STATES;
+  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, arena, model) &&
+              (!states || blu_checkpoint_read(err, program, pick, arena, state)) &&
+              ((!all && access(trainer, F_OK)) || read_text(err, program, trainer, text, warning)) &&
+              (!*text || is_unchanged(err, *text, "check.model", model)) &&
+              (!states || !*text || is_unchanged(err, *text, "check.state", state));
+  if (!good) free(*text), *text = NULL;
   free(model);
   free(state);
   free(trainer);

@@ -5,7 +5,7 @@
 
 #include "runtime_internal.h"
 
-typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_SET } OptionKind;
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_SET } OptionKind;
 
 static const struct {
   const char *name, *value, *help;
@@ -18,19 +18,39 @@ static const struct {
      PLACE(data), 0},
     {"--out", "DIR", "folder of checkpoints and metrics.jsonl (default: MODEL.run)", OPTION_TEXT, PLACE(out), 0},
     {"--checkpoint", "DIR", "checkpoint to read (default: the latest of --out)", OPTION_TEXT, PLACE(checkpoint), 0},
+    {"--entry", "NAME", "entry to run (default: the only one, else `predict`)", OPTION_TEXT, PLACE(entry), 0},
+    {"--output", "FILE", "file to write; its name ends in .npy, .csv or .safetensors", OPTION_TEXT, PLACE(output), 0},
     {"--epochs", "N", "train for N epochs", OPTION_NUMBER, PLACE(epochs), 0},
     {"--steps", "N", "train until N steps are done", OPTION_NUMBER, PLACE(steps), 0},
+    {"--max-minutes", "X", "stop with a checkpoint after X minutes", OPTION_REAL, PLACE(minutes), 0},
+    {"--patience", "N", "stop after N evaluations without a lower test loss", OPTION_NUMBER, PLACE(patience), 1},
     {"--seed", "N", "seed of initial values, data order and random ops (default 1)", OPTION_NUMBER, PLACE(seed), 0},
     {"--threads", "N", "threads (default: the CPUs granted); results don't depend on it", OPTION_NUMBER,
      PLACE(threads), 1},
     {"--set", "NAME=VALUE", "set a run value of the program; may be given several times", OPTION_SET, PLACE(set), 0},
+    {"--eval-every", "N", "evaluate every N steps (default: every epoch; 0: never)", OPTION_NUMBER, PLACE(eval_every), 0},
+    {"--save-every", "N", "save every N steps (default: every epoch; 0: only at the end)", OPTION_NUMBER,
+     PLACE(save_every), 0},
+    {"--log-every", "N", "report every N steps (default: ten times an epoch, at most 100)", OPTION_NUMBER,
+     PLACE(log_every), 1},
+    {"--keep", "N", "checkpoints to keep, besides the best (default 2)", OPTION_NUMBER, PLACE(keep), 1},
+    {"--nan", "stop|skip", "what to do about a step with a NaN or infinity (default: stop)", OPTION_TEXT, PLACE(nan), 0},
+    {"--timeout", "N", "seconds to wait for a pipe to give data (default 30)", OPTION_NUMBER, PLACE(timeout), 1},
     {"--resume", NULL, "go on from the latest checkpoint of --out", OPTION_FLAG, PLACE(resume), 0},
+    {"--dry-run", NULL, "check data, memory and settings, compute one step, write nothing", OPTION_FLAG,
+     PLACE(dry_run), 0},
+    {"--profile", NULL, "report the time of each kernel at the end", OPTION_FLAG, PLACE(profile), 0},
+    {"--peak", NULL, "measure the processor's multiply-adds first, and report the share that is reached", OPTION_FLAG,
+     PLACE(peak), 0},
+    {"--tensorboard", NULL, "also write an event file for TensorBoard to --out", OPTION_FLAG, PLACE(tensorboard), 0},
     {"--quiet", NULL, "print errors only", OPTION_FLAG, PLACE(quiet), 0},
     {"--plan", NULL, "print the plan: buffers and launches", OPTION_FLAG, PLACE(plan), 0},
+    {"--metric", "NAME", "what to plot (default: loss)", OPTION_TEXT, PLACE(metric), 0},
+    {"--svg", "FILE", "draw to an SVG file instead of the terminal", OPTION_TEXT, PLACE(svg), 0},
     {"--help", NULL, "print this help", OPTION_FLAG, PLACE(help), 0},
 #undef PLACE
 };
-enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024 };
+enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024, LONGEST_WAIT = 86400 };
 
 static bool has_option(const BluCommand *command, const char *name) {
   char padded[32];
@@ -38,30 +58,45 @@ static bool has_option(const BluCommand *command, const char *name) {
   return !strcmp(name, "--help") || strstr(command->options, padded);
 }
 
+static bool store_number(BluError *err, int64_t *number, int which, const char *value) {
+  const char *name = option_table[which].name;
+  int64_t least = option_table[which].least;
+  if (!blu_text_int(value, number) || *number < least)
+    return blu_error_set(err, "option %s needs a whole number from %" PRId64 ", not '%s'", name, least, value);
+  int64_t most = !strcmp(name, "--threads") ? MOST_THREADS : !strcmp(name, "--timeout") ? LONGEST_WAIT : INT64_MAX;
+  return *number <= most || blu_error_set(err, "option %s is at most %" PRId64, name, most);
+}
+
 static bool store(BluError *err, BluOptions *options, int which, const char *value) {
   char *place = (char *)options + option_table[which].place;
   const char *name = option_table[which].name;
   switch (option_table[which].kind) {
     case OPTION_FLAG: *(bool *)place = true; return true;
-    case OPTION_TEXT:
-      *(const char **)(void *)place = value;
-      return *value || blu_error_set(err, "option %s has an empty value", name);
+    case OPTION_TEXT: *(const char **)(void *)place = value; break;
     case OPTION_SET:
       if (options->sets == BLU_CLI_SETS) return blu_error_set(err, "more than %d options --set", BLU_CLI_SETS);
       options->set[options->sets++] = value;
       return true;
-    case OPTION_NUMBER: break;
+    case OPTION_REAL:
+      return (blu_text_double(value, (double *)(void *)place) && *(double *)(void *)place >= 0) ||
+             blu_error_set(err, "option %s needs a number from 0, not '%s'", name, value);
+    case OPTION_NUMBER: return store_number(err, (int64_t *)(void *)place, which, value);
   }
-  int64_t *number = (int64_t *)(void *)place, least = option_table[which].least;
-  if (!blu_text_int(value, number) || *number < least)
-    return blu_error_set(err, "option %s needs a whole number from %" PRId64 ", not '%s'", name, least, value);
-  if (!strcmp(name, "--threads") && *number > MOST_THREADS)
-    return blu_error_set(err, "option --threads is at most %d", MOST_THREADS);
+  return strcmp(name, "--nan") || !strcmp(value, "stop") || !strcmp(value, "skip") ||
+         blu_error_set(err, "option --nan is stop or skip, not '%s'", value);
+}
+
+static bool store_file(BluError *err, const BluCommand *command, BluOptions *options, const char *word) {
+  if (!command->files) return blu_error_set(err, "%s: unknown argument '%s'", command->name, word);
+  if (options->files == command->files)
+    return blu_error_set(err, "%s: '%s' is one argument too many", command->name, word);
+  options->file[options->files++] = word;
   return true;
 }
 
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
-  *options = (BluOptions){.epochs = -1, .steps = -1, .seed = -1, .threads = -1};
+  *options = (BluOptions){.epochs = -1, .steps = -1, .seed = -1, .threads = -1, .eval_every = -1, .save_every = -1,
+                          .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1};
   for (int i = 0; i < words; i++) {
     char name[64];
     const char *equals = strncmp(word[i], "--", 2) ? NULL : strchr(word[i], '=');
@@ -74,9 +109,12 @@ bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **w
       blu_guess_add(&guess, option_table[j].name);
       if (!strcmp(name, option_table[j].name)) which = j;
     }
-    if (which < 0)
-      return blu_error_set(err, "%s: unknown %s '%s'%s", command->name, name[0] == '-' ? "option" : "argument", word[i],
-                           blu_guess_hint(&guess));
+    if (which < 0 && name[0] == '-')
+      return blu_error_set(err, "%s: unknown option '%s'%s", command->name, word[i], blu_guess_hint(&guess));
+    if (which < 0) {
+      if (!store_file(err, command, options, word[i])) return false;
+      continue;
+    }
     bool takes_value = option_table[which].kind != OPTION_FLAG;
     if (equals && !takes_value) return blu_error_set(err, "%s: option %s takes no value", command->name, name);
     const char *value = equals ? equals + 1 : takes_value && i + 1 < words ? word[++i] : NULL;
@@ -88,7 +126,9 @@ bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **w
 }
 
 void blu_cli_help(FILE *file, const BluCommand *command) {
-  fprintf(file, "%s: %s\n\noptions:\n", command->name, command->summary);
+  fprintf(file, "%s: %s\n\n", command->name, command->summary);
+  if (command->file) fprintf(file, "arguments:\n  %s\n\n", command->file);
+  fputs("options:\n", file);
   for (int i = 0; i < OPTIONS; i++) {
     if (!has_option(command, option_table[i].name)) continue;
     char left[40];
@@ -96,4 +136,22 @@ void blu_cli_help(FILE *file, const BluCommand *command) {
     fprintf(file, "  %-20s %s\n", left, option_table[i].help);
   }
   fprintf(file, "\nexample:\n  %s\n", command->example);
+}
+
+int blu_cli_threads(const BluOptions *options) {
+  return options->threads > 0 ? (int)options->threads : blu_host_cpus();
+}
+
+char *blu_cli_out(const BluProgram *program, const BluOptions *options) {
+  return options->out ? blu_text_path("", options->out) : blu_text_print("%s.run", program->model);
+}
+
+char *blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options) {
+  if (options->checkpoint) return blu_text_path("", options->checkpoint);
+  char *out = blu_cli_out(program, options);
+  int64_t latest = blu_checkpoint_latest(out);
+  char *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
+  if (!path) blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
+  free(out);
+  return path;
 }

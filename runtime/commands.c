@@ -2,8 +2,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "data_internal.h"
+#include "runtime_internal.h"
 
 static int fail(const BluError *err, int code) {
   fflush(stdout);
@@ -11,7 +12,7 @@ static int fail(const BluError *err, int code) {
   return code;
 }
 
-/* --- train, eval --- */
+/* --- commands that run compiled code --- */
 
 /* False, with what is missing named, if the processor can't run the compiled code. */
 static bool check_processor(BluError *err, const BluProgram *program) {
@@ -22,10 +23,20 @@ static bool check_processor(BluError *err, const BluProgram *program) {
                                       program->target, missing);
 }
 
+/* A mapped file that became shorter: there is nothing to read, and no way back into the code that wanted it. */
+static void end_on_bus_error(int number) {
+  static const char message[] = "error: a data file became shorter while this program read it\n";
+  (void)number;
+  if (write(STDERR_FILENO, message, sizeof message - 1) < 0) _exit(BLU_EXIT_FAILED);
+  _exit(BLU_EXIT_FAILED);
+}
+
 static int run_with_values(const BluProgram *program, const BluOptions *options,
                            bool (*run)(BluError *, const BluProgram *, const BluOptions *, double *)) {
   BluError err;
   if (!check_processor(&err, program)) return fail(&err, BLU_EXIT_FAILED);
+  struct sigaction bus = {.sa_handler = end_on_bus_error};
+  sigaction(SIGBUS, &bus, NULL);
   double *values = blu_program_defaults(program);
   int code = BLU_EXIT_OK;
   for (int64_t i = 0; i < options->sets && !code; i++)
@@ -35,15 +46,20 @@ static int run_with_values(const BluProgram *program, const BluOptions *options,
   return code;
 }
 
-static void note_signal(int number) { blu_train_signal = number; }
+static void note_signal(int number) {
+  if (number == SIGUSR1) blu_train_save = 1;
+  else blu_train_signal = number;
+}
 
 static int command_train(const BluProgram *program, const BluOptions *options) {
   /* The first signal ends training in order, a second one at once. A file that grows over its limit, or a reader of the
    * output that leaves, is an error of one write and not the end of the process. */
   struct sigaction stop = {.sa_handler = note_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+  struct sigaction save = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
   struct sigaction ignore = {.sa_handler = SIG_IGN};
   sigaction(SIGINT, &stop, NULL);
   sigaction(SIGTERM, &stop, NULL);
+  sigaction(SIGUSR1, &save, NULL);
   sigaction(SIGXFSZ, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
   int code = run_with_values(program, options, blu_train_run);
@@ -51,78 +67,32 @@ static int command_train(const BluProgram *program, const BluOptions *options) {
 }
 
 static int command_eval(const BluProgram *program, const BluOptions *options) {
-  return run_with_values(program, options, blu_train_eval);
+  return run_with_values(program, options, blu_evaluate_run);
 }
 
-/* --- info, source --- */
-
-static void print_tensors(const BluProgram *program, int32_t role, const char *title) {
-  int64_t tensors = 0, elements = 0, bytes = 0;
-  char type[200];
-  for (int64_t i = 0; i < program->tensors; i++) {
-    const BluSlot *t = &program->tensor[i];
-    if (t->role != role) continue;
-    tensors++;
-    elements += blu_slot_count(t);
-    bytes += blu_slot_count(t) * blu_dtype_bytes(t->dtype);
-  }
-  printf("%-11s %" PRId64 " tensors, %" PRId64 " elements, %" PRId64 " bytes\n", title, tensors, elements, bytes);
-  for (int64_t i = 0; i < program->tensors; i++) {
-    const BluSlot *t = &program->tensor[i];
-    if (t->role == role)
-      printf("  %-30s %-20s %12" PRId64 "\n", t->name, blu_slot_type(t, type),
-             blu_slot_count(t) * blu_dtype_bytes(t->dtype));
-  }
+static int command_predict(const BluProgram *program, const BluOptions *options) {
+  return run_with_values(program, options, blu_predict_run);
 }
 
-static void print_data_bytes(const BluProgram *program, const BluOptions *options, const char *function_name,
-                             BluSplit split, const char *title) {
+static int command_import(const BluProgram *program, const BluOptions *options) {
+  return run_with_values(program, options, blu_transfer_import);
+}
+
+/* --- commands that only read --- */
+
+static int command_export(const BluProgram *program, const BluOptions *options) {
   BluError err;
-  BluData data;
-  const BluFunction *function = blu_program_function(program, function_name);
-  if (!program->data[0] || !function) return;
-  if (!blu_data_open(&err, &data, program, function, options->data, split, true))
-    printf("  %-30s not readable here: %s\n", title, err.text);
-  else if (!data.count) printf("  %-30s %12d (no files)\n", title, 0);
-  else printf("  %-30s %12" PRId64 "\n", title, data.bytes);
-  blu_data_close(&data);
+  return blu_transfer_export(&err, program, options) ? BLU_EXIT_OK : fail(&err, BLU_EXIT_FAILED);
 }
 
-static void print_memory(const BluProgram *program, const BluOptions *options) {
-  int threads = options->threads > 0 ? (int)options->threads : blu_host_cpus();
-  int64_t scratch = blu_arena_scratch(program);
-  printf("memory      in bytes, with %d thread%s\n", threads, threads == 1 ? "" : "s");
-  printf("  %-30s %12" PRId64 " = %" PRId64 " kept + %" PRId64 " overlaid by the functions\n", "arena",
-         program->arena_bytes, program->kept_bytes, program->arena_bytes - program->kept_bytes);
-  printf("  %-30s %12" PRId64 " = %d x %" PRId64 "\n", "scratch", threads * scratch, threads, scratch);
-  printf("  %-30s %12d = %d x %d, as far as used\n", "stacks of workers", (threads - 1) * BLU_POOL_STACK, threads - 1,
-         BLU_POOL_STACK);
-  print_data_bytes(program, options, "train", BLU_SPLIT_TRAIN, "data set, training");
-  print_data_bytes(program, options, "eval", BLU_SPLIT_TEST, "data set, test");
+static int command_plot(const BluProgram *program, const BluOptions *options) {
+  BluError err;
+  return blu_plot_run(&err, program, options) ? BLU_EXIT_OK : fail(&err, BLU_EXIT_FAILED);
 }
 
 static int command_info(const BluProgram *program, const BluOptions *options) {
-  if (options->plan) {
-    fputs(program->plan, stdout);
-    return BLU_EXIT_OK;
-  }
-  printf("model       %s, compiled from %s\n", program->model, program->source_name);
-  printf("compiler    %s\n", program->compiler);
-  printf("cpu         %s (x86-64-v%d)\n", program->target, program->cpu + 1);
-  printf("hash        %016" PRIx64 "\n", program->hash);
-  printf("data        %s\n", program->data[0] ? program->data : "none: this program has no train block");
-  print_tensors(program, BLU_ROLE_PARAM, "parameters");
-  print_tensors(program, BLU_ROLE_STATE, "state");
-  printf("run values\n");
-  for (int64_t i = 0; i < program->scalars; i++)
-    if (program->scalar[i].role == BLU_ROLE_RUN)
-      printf("  %-30s %g\n", program->scalar[i].name, program->scalar[i].value);
-  printf("functions\n");
-  for (int64_t i = 0; i < program->functions; i++) {
-    const BluFunction *f = &program->function[i];
-    printf("  %-30s %" PRId64 " launches, %" PRId64 " flops in matrix products\n", f->name, f->launches, f->flops);
-  }
-  print_memory(program, options);
+  if (options->plan) fputs(program->plan, stdout);
+  else blu_info_print(program, options);
   return BLU_EXIT_OK;
 }
 
@@ -132,18 +102,39 @@ static int command_source(const BluProgram *program, const BluOptions *options) 
   return BLU_EXIT_OK;
 }
 
+static int command_licenses(const BluProgram *program, const BluOptions *options) {
+  (void)program, (void)options;
+  blu_licenses_print(stdout);
+  return BLU_EXIT_OK;
+}
+
 /* --- the table --- */
 
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
-     " --data --out --epochs --steps --seed --threads --set --resume --quiet ",
-     "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train},
-    {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --set ",
-     "./trainer eval --data mnist --checkpoint run1/step-4690", command_eval},
-    {"info", "what this program is: parameters, functions, memory", " --data --threads --plan ",
-     "./trainer info --threads 2", command_info},
+     " --data --out --epochs --steps --max-minutes --patience --seed --threads --set --eval-every --save-every"
+     " --log-every --keep --nan --timeout --resume --dry-run --profile --peak --tensorboard --quiet ",
+     "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
+    {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --set --timeout ",
+     "./trainer eval --data mnist --checkpoint run1/best", command_eval, 0, NULL},
+    {"predict", "run an entry of the program on files of inputs",
+     " --checkpoint --out --entry --output --threads --set --timeout ",
+     "./trainer predict image=digits.npy --checkpoint run1/best --output classes.csv", command_predict, BLU_CLI_FILES,
+     "[NAME=]FILE  .npy, .csv or IDX file (also with .gz) for each input of the entry, by name or in order"},
+    {"info", "what this program is: parameters, functions, memory", " --data --threads --timeout --plan ",
+     "./trainer info --threads 2", command_info, 0, NULL},
+    {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output ",
+     "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
+    {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
+     " --out --seed --threads --set ", "./trainer import model.safetensors --out run2", command_import, 1,
+     "FILE.safetensors  a tensor for each parameter, by name"},
+    {"plot", "draw a metric of one or more runs over their steps", " --out --metric --svg ",
+     "./trainer plot run1 run2 --metric accuracy --svg accuracy.svg", command_plot, BLU_CLI_FILES,
+     "DIR...  folders of runs (default: --out)"},
     {"source", "print the Blu program that this was compiled from", " ", "./trainer source > model.blu",
-     command_source},
+     command_source, 0, NULL},
+    {"licenses", "print the licenses of the code inside this program", " ", "./trainer licenses", command_licenses, 0,
+     NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

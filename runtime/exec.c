@@ -35,7 +35,8 @@ void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
 }
 
 void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
-  blu_pool_run(exec->pool, function->launch + first, last - first);
+  if (exec->profile && exec->profile->function == function) blu_profile_run(exec->profile, exec->pool, first, last);
+  else blu_pool_run(exec->pool, function->launch + first, last - first);
 }
 
 double blu_exec_scalar(const BluExec *exec, const BluSlot *slot) {
@@ -50,22 +51,32 @@ double blu_exec_scalar(const BluExec *exec, const BluSlot *slot) {
   return value;
 }
 
+static bool is_metered(const BluSlot *slot) {
+  return slot->role == BLU_ROLE_SUM || slot->role == BLU_ROLE_NORM || slot->role == BLU_ROLE_OUTPUT;
+}
+
 BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters) {
   BluMeter *meter = blu_new(function->slots, sizeof *meter);
   *meters = 0;
-  for (int64_t i = 0; i < function->slots; i++)
-    if (function->slot[i].role == BLU_ROLE_SUM) meter[(*meters)++].name = function->slot[i].name;
+  for (int64_t i = 0; i < function->slots; i++) {
+    const BluSlot *slot = &function->slot[i];
+    if (is_metered(slot))
+      meter[(*meters)++] = (BluMeter){.name = slot->role == BLU_ROLE_NORM ? "grad_norm" : slot->name,
+                                      .last = slot->role == BLU_ROLE_OUTPUT};
+  }
   return meter;
 }
 
 void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *function) {
   int64_t next = 0;
   for (int64_t i = 0; i < function->slots; i++) {
-    const BluSlot *sum = &function->slot[i];
-    if (sum->role != BLU_ROLE_SUM) continue;
-    const BluSlot *weight = blu_function_slot(function, BLU_ROLE_WEIGHT, sum->name);
-    meter[next].sum += blu_exec_scalar(exec, sum);
-    meter[next++].weight += weight ? blu_exec_scalar(exec, weight) : 1;
+    const BluSlot *slot = &function->slot[i];
+    if (!is_metered(slot)) continue;
+    const BluSlot *weight = slot->role == BLU_ROLE_SUM ? blu_function_slot(function, BLU_ROLE_WEIGHT, slot->name) : NULL;
+    BluMeter *m = &meter[next++];
+    if (m->last) m->sum = m->weight = 0;
+    m->sum += blu_exec_scalar(exec, slot);
+    m->weight += weight ? blu_exec_scalar(exec, weight) : 1;
   }
 }
 

@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "runtime_internal.h"
@@ -66,10 +69,49 @@ char *blu_file_text(BluError *err, const char *path) {
   else if (info.st_size > 1 << 20) blu_error_set(err, "%s: too long for what it should hold", path);
   else {
     text = blu_new(info.st_size + 1, 1);
-    if (!blu_file_read(err, fd, path, text, info.st_size, 0)) free(text), text = NULL;
+    bool good = blu_file_read(err, fd, path, text, info.st_size, 0);
+    if (good && memchr(text, 0, (size_t)info.st_size)) good = blu_error_set(err, "%s: not a text file", path);
+    if (!good) free(text), text = NULL;
   }
   if (fd >= 0) close(fd);
   return text;
+}
+
+/* Four lanes of words: every step is a permutation of the lane for a given word and of the word for a given lane, so
+ * that any single change shows. */
+uint64_t blu_file_hash(const void *data, int64_t bytes) {
+  const uint64_t prime = 0x9e3779b97f4a7c15u;
+  uint64_t lane[4] = {1, 2, 3, 4}, word[4];
+  const char *from = data;
+  for (int64_t at = 0; at < bytes; at += (int64_t)sizeof word) {
+    int64_t left = bytes - at < (int64_t)sizeof word ? bytes - at : (int64_t)sizeof word;
+    memset(word, 0, sizeof word);
+    memcpy(word, from + at, (size_t)left);
+    for (int i = 0; i < 4; i++) {
+      lane[i] = (lane[i] ^ word[i]) * prime;
+      lane[i] ^= lane[i] >> 32;
+    }
+  }
+  uint64_t hash = (uint64_t)bytes;
+  for (int i = 0; i < 4; i++) hash = (hash ^ lane[i]) * prime, hash ^= hash >> 29;
+  return hash;
+}
+
+bool blu_file_check(BluError *err, const char *path, uint64_t *check) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat info;
+  void *map = NULL;
+  *check = 0;
+  bool good = fd >= 0 && !fstat(fd, &info);
+  if (good && info.st_size) {
+    map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    good = map != MAP_FAILED;
+  }
+  if (!good) fail(err, "read", path);
+  else *check = blu_file_hash(map, info.st_size);
+  if (good && map) munmap(map, (size_t)info.st_size);
+  if (fd >= 0) close(fd);
+  return good;
 }
 
 bool blu_file_folder(BluError *err, const char *path) {
@@ -98,4 +140,52 @@ void blu_file_remove_folder(const char *path) {
   }
   closedir(folder);
   rmdir(path);
+}
+
+/* Locks the open file; false, with who has it, if another process has. The file may have been removed by its owner
+ * between our opening and locking it: then *again. */
+static bool take_lock(BluError *err, int fd, const char *path, bool *again) {
+  char owner[200] = "";
+  struct stat ours, there;
+  *again = false;
+  if (flock(fd, LOCK_EX | LOCK_NB)) {
+    if (errno != EWOULDBLOCK) return fail(err, "lock", path);
+    ssize_t length = pread(fd, owner, sizeof owner - 1, 0);
+    owner[length > 0 ? length : 0] = 0;
+    owner[strcspn(owner, "\n")] = 0;
+    return blu_error_set(err, "%s: another trainer is writing to this folder (%s)", path,
+                         owner[0] ? owner : "it is just starting");
+  }
+  *again = fstat(fd, &ours) || stat(path, &there) || ours.st_ino != there.st_ino || ours.st_dev != there.st_dev;
+  return true;
+}
+
+int blu_file_lock(BluError *err, const char *out) {
+  char *path = blu_text_path(out, "lock");
+  int fd = -1;
+  bool good = true, again = true;
+  while (good && again) {
+    if (fd >= 0) close(fd);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    good = fd >= 0 ? take_lock(err, fd, path, &again) : fail(err, "create", path);
+  }
+  if (good) {
+    struct utsname host;
+    char owner[200];
+    uname(&host);
+    snprintf(owner, sizeof owner, "process %ld on %.100s\n", (long)getpid(), host.nodename);
+    good = !ftruncate(fd, 0) || fail(err, "write", path);
+    if (good) good = blu_file_write(err, fd, path, owner, (int64_t)strlen(owner));
+  }
+  if (!good && fd >= 0) close(fd);
+  free(path);
+  return good ? fd : -1;
+}
+
+void blu_file_unlock(int lock, const char *out) {
+  if (lock < 0) return;
+  char *path = blu_text_path(out, "lock");
+  unlink(path);
+  close(lock);
+  free(path);
 }

@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -28,25 +27,23 @@ static bool open_metrics(BluError *err, BluLog *log, int64_t keep) {
   int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   struct stat info;
   if (fd < 0) return blu_error_set(err, "cannot write %s: %s", path, strerror(errno));
-  bool good = true;
-  if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-    good = blu_error_set(err, "%s: another trainer is writing to this folder", path);
-  else if (fstat(fd, &info) || (info.st_size > keep && ftruncate(fd, keep)) || !(log->metrics = fdopen(fd, "a")))
-    good = blu_error_set(err, "cannot write %s: %s", path, strerror(errno));
-  if (!good) close(fd);
-  return good;
+  if (!fstat(fd, &info) && (info.st_size <= keep || !ftruncate(fd, keep)) && (log->metrics = fdopen(fd, "a"))) return true;
+  blu_error_set(err, "cannot write %s: %s", path, strerror(errno));
+  close(fd);
+  return false;
 }
 
-bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet) {
+bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet, bool events) {
   *log = (BluLog){.terminal = isatty(STDOUT_FILENO), .quiet = quiet, .start = blu_log_now()};
   log->metrics_path = blu_text_path(out, "metrics.jsonl");
-  if (open_metrics(err, log, keep)) return true;
+  if (open_metrics(err, log, keep) && (!events || (log->events = blu_events_open(err, out)))) return true;
   blu_log_close(log);
   return false;
 }
 
 void blu_log_close(BluLog *log) {
   if (log->metrics) fclose(log->metrics);
+  blu_events_close(log->events);
   free(log->metrics_path);
   *log = (BluLog){0};
 }
@@ -62,15 +59,24 @@ static void describe(char text[static 400], const BluMeter *meter, int64_t meter
   text[0] = 0;
   for (int64_t i = 0; i < meters; i++) {
     size_t used = strlen(text);
-    snprintf(text + used, 400 - used, "  %s %.4f", meter[i].name, blu_meter_mean(&meter[i]));
+    snprintf(text + used, 400 - used, meter[i].last ? "  %s %.4g" : "  %s %.4f", meter[i].name, blu_meter_mean(&meter[i]));
   }
 }
 
 static int64_t epoch_of(const BluLog *log, int64_t step) { return step > 0 ? (step - 1) / log->per_epoch + 1 : 0; }
 
-static double samples_per_second(const BluLog *log, int64_t step) {
-  double seconds = blu_log_now() - log->start;
-  return seconds > 0 ? (double)((step - log->first_step) * log->batch) / seconds : 0;
+/* Of training, without evaluations. */
+static double steps_per_second(const BluLog *log, int64_t step) {
+  double seconds = blu_log_now() - log->start - log->evaluating;
+  return seconds > 0 ? (double)(step - log->first_step) / seconds : 0;
+}
+
+/* "  12345 samples/s" or "  12345 tokens/s", and "  43.1% of peak" if that is known */
+static void describe_speed(char text[static 100], const BluLog *log, int64_t step) {
+  double steps = steps_per_second(log, step);
+  int used = snprintf(text, 100, "  %.0f %s/s", steps * (double)log->batch * (double)(log->tokens ? log->tokens : 1),
+                      log->tokens ? "tokens" : "samples");
+  if (log->peak > 0) snprintf(text + used, (size_t)(100 - used), "  %.1f%% of peak", 100 * steps * log->flops / log->peak);
 }
 
 void blu_log_progress(BluLog *log, int64_t step, const BluMeter *meter, int64_t meters) {
@@ -81,16 +87,22 @@ void blu_log_progress(BluLog *log, int64_t step, const BluMeter *meter, int64_t 
   static const char full[] = "====================", empty[] = "....................";
   int done = (int)((double)step / (double)log->total * WIDTH);
   int64_t left = (int64_t)((now - log->start) / (double)(step - log->first_step) * (double)(log->total - step) + 0.5);
-  char values[400], line[800];
+  char values[400], speed[100], line[800];
   describe(values, meter, meters);
-  snprintf(line, sizeof line,
-           "epoch %" PRId64 "  [%.*s%.*s] %" PRId64 "/%" PRId64 "%s  %.0f samples/s  %" PRId64 ":%02d left",
-           epoch_of(log, step), done, full, WIDTH - done, empty, step, log->total, values,
-           samples_per_second(log, step), left / 60, (int)(left % 60));
+  describe_speed(speed, log, step);
+  /* What matters most comes first: a narrow terminal cuts the end. */
+  snprintf(line, sizeof line, "epoch %" PRId64 "  [%.*s%.*s] %" PRId64 "/%" PRId64 "  %" PRId64 ":%02d left%s%s",
+           epoch_of(log, step), done, full, WIDTH - done, empty, step, log->total, left / 60, (int)(left % 60), values,
+           speed);
   struct winsize window;
   int columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) || !window.ws_col ? 80 : window.ws_col;
   printf("\r%.*s\033[K", columns - 1, line);
   fflush(stdout);
+}
+
+static bool flush_metrics(BluError *err, BluLog *log) {
+  return (!fflush(log->metrics) || blu_error_set(err, "cannot write %s: %s", log->metrics_path, strerror(errno))) &&
+         (!log->events || blu_events_flush(err, log->events));
 }
 
 static bool write_metrics(BluError *err, BluLog *log, int64_t step, const char *split, const BluMeter *meter,
@@ -103,18 +115,32 @@ static bool write_metrics(BluError *err, BluLog *log, int64_t step, const char *
     else fprintf(file, ",\"%s\":null", meter[i].name);
   }
   fprintf(file, ",\"time\":%.3f}\n", blu_log_now() - log->start);
-  return !fflush(file) || blu_error_set(err, "cannot write %s: %s", log->metrics_path, strerror(errno));
+  for (int64_t i = 0; log->events && i < meters; i++) {
+    char tag[100];
+    snprintf(tag, sizeof tag, "%s/%.80s", split, meter[i].name);
+    blu_events_add(log->events, tag, step, blu_meter_mean(&meter[i]));
+  }
+  return flush_metrics(err, log);
 }
 
 bool blu_log_train(BluError *err, BluLog *log, int64_t step, const BluMeter *meter, int64_t meters) {
-  char values[400];
+  char values[400], speed[100];
   describe(values, meter, meters);
+  describe_speed(speed, log, step);
   if (!log->quiet && !log->terminal) {
-    printf("epoch %" PRId64 "  step %" PRId64 "/%" PRId64 "%s  %.0f samples/s\n", epoch_of(log, step), step, log->total,
-           values, samples_per_second(log, step));
+    printf("epoch %" PRId64 "  step %" PRId64 "/%" PRId64 "%s%s\n", epoch_of(log, step), step, log->total, values, speed);
     fflush(stdout);
   }
   return write_metrics(err, log, step, "train", meter, meters);
+}
+
+bool blu_log_event(BluError *err, BluLog *log, int64_t step, const char *event, const char *text) {
+  blu_log_say(log, "step %" PRId64 ": %s", step, text);
+  fprintf(log->metrics, "{\"step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"split\":\"event\",\"event\":\"%s\",\"text\":\"", step,
+          epoch_of(log, step), event);
+  for (const char *c = text; *c; c++) fprintf(log->metrics, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+  fprintf(log->metrics, "\",\"time\":%.3f}\n", blu_log_now() - log->start);
+  return flush_metrics(err, log);
 }
 
 bool blu_log_test(BluError *err, BluLog *log, int64_t step, const BluMeter *train, int64_t trains, const BluMeter *test,

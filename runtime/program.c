@@ -43,6 +43,13 @@ const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, cons
   return NULL;
 }
 
+bool blu_function_is_entry(const BluFunction *function) {
+  static const char *const own[] = {"init", "train", "eval", "settings"};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (!strcmp(function->name, own[i])) return false;
+  return true;
+}
+
 int64_t blu_function_batch(const BluFunction *function) {
   const BluSlot *slot = blu_function_slot(function, BLU_ROLE_DATA, NULL);
   return slot && slot->rank ? slot->dim[0] : 0;

@@ -3,7 +3,7 @@
  * A trainer is: read the command line (cli), open the data (data), reserve memory (arena), start threads (pool), run
  * compiled functions (exec), train (train) with its log (log) and checkpoints (checkpoint, safetensors).
  * Functions that can fail return false after they have filled `err`; nothing here exits, and nothing keeps state of its
- * own but the one signal flag of train.c. */
+ * own but the two signal flags of train.c. */
 #ifndef BLU_RUNTIME_INTERNAL_H
 #define BLU_RUNTIME_INTERNAL_H
 #include <signal.h>
@@ -43,6 +43,9 @@ bool blu_text_double(const char *text, double *value);
 bool blu_text_int(const char *text, int64_t *value);
 /* `dir/name` in a new string; the caller frees it. Out of memory aborts, here and in blu_new. */
 char *blu_text_path(const char *dir, const char *name);
+bool blu_text_ends(const char *text, const char *ending); /* and there is something before the ending */
+/* printf into a new string; the caller frees it. */
+char *blu_text_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* calloc for small tables that a trainer can't do without; never NULL. */
 void *blu_new(int64_t count, size_t size);
 
@@ -56,6 +59,7 @@ const char *blu_slot_type(const BluSlot *slot, char text[static 200]);
 const BluFunction *blu_program_function(const BluProgram *program, const char *name); /* NULL if there is none */
 /* The first slot of `role`, and of `name` unless that is NULL; NULL if there is none. */
 const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, const char *name);
+bool blu_function_is_entry(const BluFunction *function); /* an `entry` of the program, not one of the train block's */
 /* Size of the batch: leading dimension of the function's DATA slots; 0 if it has none. */
 int64_t blu_function_batch(const BluFunction *function);
 /* `run` values are kept in an array with one double per scalar of the program; other scalars leave theirs unused. */
@@ -109,6 +113,24 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads);
 void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches);
 void blu_pool_close(BluPool *pool); /* NULL is fine */
 
+/* --- profile.c: time by kernel ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const BluFunction *function; /* whose launches are timed */
+  double *seconds;             /* [launches], summed over the runs */
+  int64_t runs;
+} BluProfile;
+
+BluProfile *blu_profile_new(const BluFunction *function); /* blu_profile_free frees it */
+/* Runs the launches [first, last) of the profile's function, each timed. */
+void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last);
+/* Time per kernel and line of the .blu file, the longest first. */
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program);
+void blu_profile_free(BluProfile *profile);
+/* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
+ * level: measured for a few milliseconds. */
+double blu_profile_peak(BluPool *pool, int threads, int32_t cpu);
+
 /* --- exec.c: running compiled functions --------------------------------------------------------------------------- */
 
 typedef struct {
@@ -117,6 +139,7 @@ typedef struct {
   int64_t seed;
   BluArena arena;
   BluPool *pool;
+  BluProfile *profile; /* NULL: none; borrowed */
 } BluExec;
 
 /* `held`: bytes that the process has taken already. Error: memory or threads refused. */
@@ -130,10 +153,12 @@ void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int
 /* Value of a scalar f32 or f64 slot. */
 double blu_exec_scalar(const BluExec *exec, const BluSlot *slot);
 
-/* Means of the loss and the metrics over many batches: one entry for each SUM slot of a function, in its order. */
+/* Means of the loss and the metrics over many batches: one entry for each SUM slot of a function, in its order, one
+ * for its NORM, called grad_norm, and one for each OUTPUT, which keeps the last value instead of a mean. */
 typedef struct {
   const char *name;
   double sum, weight;
+  bool last;
 } BluMeter;
 
 BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters); /* the caller frees it */
@@ -155,8 +180,17 @@ int64_t blu_shuffle_at(const BluShuffle *shuffle, int64_t index);        /* 0 <=
 
 #define BLU_SAFETENSORS_HEADER_MAX 100000000 /* bytes */
 
-/* Writes the tensors of one role to a new file and syncs it. The bytes depend on names, types and values alone. */
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, int32_t role, const char *arena);
+/* Which tensors of a program. A state of the optimizer is named PARAMETER:STATE; one of the model has no colon. */
+typedef enum {
+  BLU_PICK_PARAMS,
+  BLU_PICK_STATES,       /* of optimizer and model */
+  BLU_PICK_MODEL_STATES,
+  BLU_PICK_MODEL         /* parameters and states of the model: what it takes to run it */
+} BluPick;
+
+bool blu_slot_picked(const BluSlot *slot, BluPick pick);
+/* Writes the picked tensors to a new file and syncs it. The bytes depend on names, types and values alone. */
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, const char *arena);
 
 typedef struct {
   BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */
@@ -181,13 +215,17 @@ bool blu_file_read(BluError *err, int fd, const char *path, void *data, int64_t 
 bool blu_file_sync(BluError *err, const char *path);        /* a file or a folder */
 bool blu_file_create(BluError *err, const char *path, int *fd); /* new or emptied, for writing */
 bool blu_file_close(BluError *err, int fd, const char *path);   /* syncs first */
+uint64_t blu_file_hash(const void *data, int64_t bytes);    /* any single changed byte changes it */
+bool blu_file_check(BluError *err, const char *path, uint64_t *check); /* hash of a file */
 char *blu_file_text(BluError *err, const char *path);       /* all of a small text file; the caller frees it; or NULL */
 bool blu_file_folder(BluError *err, const char *path);      /* makes it and its parents; fine if it exists */
 void blu_file_remove_folder(const char *path);              /* with the files in it, as far as possible */
+/* Makes the folder this process's own: OUT/lock holds who it is, until blu_file_unlock. -1, with an error that says who
+ * has it, if another has. */
+int blu_file_lock(BluError *err, const char *out);
+void blu_file_unlock(int lock, const char *out);
 
 /* --- checkpoint.c: OUT/step-N/ ------------------------------------------------------------------------------------ */
-
-#define BLU_CHECKPOINT_KEEP 2
 
 /* Highest N of the complete checkpoints in `out`, -1 if there is none. */
 int64_t blu_checkpoint_latest(const char *out);
@@ -195,28 +233,48 @@ int64_t blu_checkpoint_latest(const char *out);
 char *blu_checkpoint_path(const char *out, int64_t step);
 /* Removes what interrupted saves left behind. */
 void blu_checkpoint_clean(const char *out);
-/* Saves parameters, states and `text` ("key=value\n" lines) as step N; all or nothing, durable on return; then removes
- * all but the last BLU_CHECKPOINT_KEEP. Nothing to do if step N is there. */
+/* Saves parameters, states and `text` ("key=value\n" lines) as step N; all or nothing, durable on return. Nothing to do
+ * if step N is there. */
 bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *arena, const char *out, int64_t step,
                          const char *text);
-/* Fills the parameters from a checkpoint folder, and the states if wanted. `*text` is the text saved with it, which the
- * caller frees; without states it may be missing, then NULL. `warning` is "" or says that another program made it. */
-bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool states,
+/* Removes all but the last `keep` checkpoints and that of step `best` (-1: none). */
+void blu_checkpoint_prune(const char *out, int64_t keep, int64_t best);
+/* Points the link OUT/best to step N, if that is there; else removes the link. */
+bool blu_checkpoint_link(BluError *err, const char *out, int64_t step);
+/* Fills the parameters and the states of the model from a checkpoint folder, and those of the optimizer if `all`. `*text`
+ * is the text saved with it, which the caller frees; unless `all` it may be missing, then NULL. `warning` is "" or says
+ * that another program made it. */
+bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
                          char **text, BluError *warning);
+/* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
+ * the model may a file hold more than is asked for. */
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path);
+
+/* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
+
+typedef struct BluEvents BluEvents;
+
+BluEvents *blu_events_open(BluError *err, const char *out); /* a new file in the folder; NULL with an error */
+void blu_events_add(BluEvents *events, const char *tag, int64_t step, double value);
+bool blu_events_flush(BluError *err, BluEvents *events);
+void blu_events_close(BluEvents *events); /* NULL is fine */
 
 /* --- log.c: what a run says --------------------------------------------------------------------------------------- */
 
 typedef struct {
   bool terminal, quiet;
   int64_t total, per_epoch, batch; /* steps in all, steps of an epoch, samples of a step */
+  int64_t tokens;       /* of a sample; 0: rates count samples */
+  double flops, peak;   /* of a step; per second, of the machine: 0 if not measured */
   FILE *metrics;        /* OUT/metrics.jsonl; NULL: none */
   char *metrics_path;
-  double start, drawn;  /* seconds: start of the run, last redraw */
+  BluEvents *events;    /* NULL: none */
+  double start, drawn, evaluating; /* seconds: start of the run, last redraw, spent on evaluation */
   int64_t first_step;   /* where this process began */
 } BluLog;
 
-/* Opens OUT/metrics.jsonl and cuts it to `keep` bytes. Error: not writable, or another trainer holds it. */
-bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet);
+/* Opens OUT/metrics.jsonl and cuts it to `keep` bytes; with `events`, also a file for TensorBoard. */
+bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet, bool events);
 void blu_log_close(BluLog *log);
 int64_t blu_log_sync(const BluLog *log); /* length of metrics.jsonl, which is on the disk then */
 /* Seconds of a clock that only goes forward. */
@@ -228,41 +286,64 @@ bool blu_log_train(BluError *err, BluLog *log, int64_t step, const BluMeter *met
 /* The same after an evaluation; `train` is the mean over the epoch. */
 bool blu_log_test(BluError *err, BluLog *log, int64_t step, const BluMeter *train, int64_t trains, const BluMeter *test,
                   int64_t tests);
+/* Something that happened in a step: a line of text and one of metrics.jsonl with "split":"event". */
+bool blu_log_event(BluError *err, BluLog *log, int64_t step, const char *event, const char *text);
 /* A line of text that stands above the progress line. */
 void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* --- cli.c: the command line -------------------------------------------------------------------------------------- */
 
 #define BLU_CLI_SETS 64
+#define BLU_CLI_FILES 16
 
 typedef struct {
-  const char *data, *out, *checkpoint;   /* NULL: not given */
-  int64_t epochs, steps, seed, threads;  /* -1: not given */
+  const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
+  const char *nan, *entry, *output, *svg, *metric;
+  int64_t epochs, steps, seed, threads;  /* -1: not given, here and below */
+  int64_t eval_every, save_every, log_every, keep, patience, timeout;
+  double minutes;
   const char *set[BLU_CLI_SETS];
   int64_t sets;
-  bool resume, quiet, plan, help;
+  const char *file[BLU_CLI_FILES];       /* arguments that are no options */
+  int64_t files;
+  bool resume, quiet, plan, help, dry_run, profile, peak, tensorboard;
 } BluOptions;
 
 typedef struct {
   const char *name, *summary, *options; /* `options`: names that it takes, each between spaces: " --data --out " */
   const char *example;
   int (*run)(const BluProgram *program, const BluOptions *options); /* gives the exit code */
+  int64_t files;    /* how many arguments that are no options it takes, at most */
+  const char *file; /* what they are, for its help */
 } BluCommand;
 
 /* Fills `options` from the words after the command. Error: unknown option (with the nearest), bad or missing value. */
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options);
 void blu_cli_help(FILE *file, const BluCommand *command);
+int blu_cli_threads(const BluOptions *options);                                  /* as given, else the CPUs granted */
+char *blu_cli_out(const BluProgram *program, const BluOptions *options);         /* new string */
+/* The checkpoint that the options name, or the latest of the output folder; NULL with an error if there is none. */
+char *blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options);
 
-/* --- train.c ------------------------------------------------------------------------------------------------------ */
+/* --- train_open.c, evaluate.c, predict.c, transfer.c, info.c, plot.c, licenses.c: the commands ----------------------- */
 
-/* The signal that asked the run to stop, or 0; set by main's handler. */
-extern volatile sig_atomic_t blu_train_signal;
+/* What signals asked for: the number of the one that stops the run, or 0; a checkpoint; set by main's handler. */
+extern volatile sig_atomic_t blu_train_signal, blu_train_save;
 
-/* Trains as the options say, from `run` values that the options have set. True at the end of the run, or when
- * blu_train_signal made it stop with a checkpoint. */
+/* Each takes `run` values that the options have set. */
+/* Trains. True at the end of the run, or when blu_train_signal made it stop with a checkpoint. */
 bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
 /* Evaluates a checkpoint on the test split and prints the metrics. */
-bool blu_train_eval(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+/* Runs an entry on files and writes its results. */
+bool blu_predict_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+/* Writes the parameters of a checkpoint as one file, or reads such a file into a checkpoint of step 0. */
+bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options);
+bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
+
+void blu_info_print(const BluProgram *program, const BluOptions *options);
+bool blu_plot_run(BluError *err, const BluProgram *program, const BluOptions *options);
+void blu_licenses_print(FILE *file);
 
 /* --- commands.c --------------------------------------------------------------------------------------------------- */
 

@@ -45,12 +45,24 @@ static void print_header(FILE *out, const BluSlot *const *tensor, int64_t tensor
   fputc('}', out);
 }
 
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, int32_t role,
+bool blu_slot_picked(const BluSlot *slot, BluPick pick) {
+  bool param = slot->role == BLU_ROLE_PARAM, state = slot->role == BLU_ROLE_STATE;
+  bool model_state = state && !strchr(slot->name, ':');
+  switch (pick) {
+    case BLU_PICK_PARAMS: return param;
+    case BLU_PICK_STATES: return state;
+    case BLU_PICK_MODEL_STATES: return model_state;
+    case BLU_PICK_MODEL: return param || model_state;
+  }
+  return false;
+}
+
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick,
                            const char *arena) {
   const BluSlot **tensor = blu_new(program->tensors, sizeof *tensor);
   int64_t tensors = 0;
   for (int64_t i = 0; i < program->tensors; i++)
-    if (program->tensor[i].role == role) tensor[tensors++] = &program->tensor[i];
+    if (blu_slot_picked(&program->tensor[i], pick)) tensor[tensors++] = &program->tensor[i];
   qsort(tensor, (size_t)tensors, sizeof *tensor, by_alignment);
   char *header = NULL;
   size_t bytes = 0;

@@ -60,7 +60,7 @@ const char *blu_guess_hint(BluGuess *guess) {
 
 bool blu_text_value(const char *lines, const char *key, char *value, size_t size) {
   size_t length = strlen(key);
-  for (const char *line = lines; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+  for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
     if (strncmp(line, key, length) || line[length] != '=') continue;
     const char *start = line + length + 1;
     snprintf(value, size, "%.*s", (int)strcspn(start, "\n"), start);
@@ -80,6 +80,21 @@ bool blu_text_int(const char *text, int64_t *value) {
   errno = 0;
   *value = strtoll(text, &end, 10);
   return end != text && !*end && !errno;
+}
+
+bool blu_text_ends(const char *text, const char *ending) {
+  size_t length = strlen(text), last = strlen(ending);
+  return length > last && !strcmp(text + length - last, ending);
+}
+
+char *blu_text_print(const char *format, ...) {
+  char *text = NULL;
+  va_list args;
+  va_start(args, format);
+  int length = vasprintf(&text, format, args);
+  va_end(args);
+  if (length < 0) abort();
+  return text;
 }
 
 void *blu_new(int64_t count, size_t size) {

@@ -1,50 +1,19 @@
 # e2e.sh BIN SCRATCH - trains, stops, resumes and mistreats the trainers made from fake_program.c.
-#
-# Every check prints what it wanted and got; the script goes on after a failure and exits 1 at its end.
-set -u
-bin=$1
-work=$2
-rm -rf "$work"
-mkdir -p "$work"
-cd "$work" || exit 1
-failures=0
-
-fail() {
-  echo "FAILED: $*"
-  failures=$((failures + 1))
-}
-
-# expect CODE PATTERN COMMAND...: exit code and a basic regular expression that one line of the output must match.
-expect() {
-  code=$1
-  pattern=$2
-  shift 2
-  "$@" > output 2>&1
-  got=$?
-  if [ $got -ne "$code" ]; then fail "'$*' gave exit code $got, not $code:"; cat output; fi
-  if ! grep -q -e "$pattern" output; then fail "'$*': no line matches '$pattern' in:"; cat output; fi
-}
-
-# says PATTERN: one line of the output of the last command matches it too.
-says() { grep -q -e "$1" output || { fail "no line matches '$1' in:"; cat output; }; }
-
-hash_of() { sha256sum < "$1/model.safetensors"; }
-timeless() { sed 's/,"time":[0-9.]*//' "$1/metrics.jsonl"; }
-same() { [ "$2" = "$3" ] || fail "$1: '$2' is not '$3'"; }
+. "$(dirname "$0")/common.sh"
 
 # 83 examples in batches of 8: 11 steps an epoch, the last batch of 3 rows.
 mkdir data && "$bin/make_idx" data 83 21 4 3
-fake=$bin/fake
 
 # --- a whole run: output in a pipe, metrics, checkpoints, evaluation ---
-expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  [0-9]* samples/s$' \
+expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  grad_norm [0-9.]*  lr [0-9.]*  [0-9]* samples/s$' \
   $fake train --data data --out whole
-says '^epoch 1  train  loss [0-9.]*  accuracy [0-9.]*  |  test  loss [0-9.]*  accuracy [0-9.]*  |  [0-9.]* s$'
+says '^epoch 1  train  loss [0-9.]*  accuracy [0-9.]*  grad_norm [0-9.]*  lr [0-9.]*  |  test  loss [0-9.]*  accuracy [0-9.]*  |  [0-9.]* s$'
 says '^done: step 22, checkpoint: whole/step-22$'
-expect 0 '^{"step":22,"epoch":2,"split":"train","loss":[0-9.e-]*,"accuracy":[0-9.e-]*,"time":[0-9.]*}$' \
+expect 0 '^{"step":22,"epoch":2,"split":"train","loss":[0-9.e-]*,"accuracy":[0-9.e-]*,"grad_norm":[0-9.e-]*,"lr":[0-9.]*,"time":[0-9.]*}$' \
   cat whole/metrics.jsonl
 expect 0 '^{"step":22,"epoch":2,"split":"test","loss":[0-9.e-]*,"accuracy":1,"time":[0-9.]*}$' cat whole/metrics.jsonl
-same 'checkpoints' "$(ls whole)" "$(printf 'metrics.jsonl\nstep-11\nstep-22')"
+same 'checkpoints' "$(ls whole)" "$(printf 'best\nmetrics.jsonl\nstep-11\nstep-22')"
+same 'the best' "$(readlink whole/best)" step-22
 same 'files' "$(ls whole/step-22)" "$(printf 'model.safetensors\nstate.safetensors\ntrainer.txt')"
 expect 0 '^whole/step-22: test  loss [0-9.]*  accuracy 1.000000  (21 examples)$' $fake eval --data data --out whole
 expect 0 '^whole/step-11: test ' $fake eval --data=data --checkpoint whole/step-11 --threads 2
@@ -77,7 +46,7 @@ expect 0 'step 20' $fake train --data data --out parts --steps 20 --resume
 same 'resumed model' "$(hash_of parts/step-20)" "$(hash_of once/step-20)"
 same 'resumed state' "$(sha256sum < parts/step-20/state.safetensors)" "$(sha256sum < once/step-20/state.safetensors)"
 same 'resumed metrics' "$(timeless parts)" "$(timeless once)"
-same 'two checkpoints are kept' "$(ls -d parts/step-*)" "$(printf 'parts/step-14\nparts/step-20')"
+same 'two checkpoints and the best' "$(ls -d parts/step-*)" "$(printf 'parts/step-11\nparts/step-14\nparts/step-20')"
 cp -r once other_seed
 expect 1 'made with --seed 1: leave --seed out' $fake train --data data --out other_seed --resume --seed 5 --steps 30
 expect 1 'holds no checkpoint to resume' $fake train --data data --out nothing --resume
@@ -169,11 +138,11 @@ spoiled 'bad/train-labels-idx1-ubyte: not an IDX file of labels: it should start
 spoil; cp data/train-labels-idx1-ubyte bad/train-images-idx3-ubyte
 spoiled 'not an IDX file of images: it should start with 0x00000803, but starts with 0x00000801'
 spoil; cp data/t10k-labels-idx1-ubyte bad/train-labels-idx1-ubyte
-spoiled 'bad/train-images-idx3-ubyte has 83 images, but bad/train-labels-idx1-ubyte has 21 labels'
+spoiled 'bad/train-images-idx3-ubyte has 83 examples, but bad/train-labels-idx1-ubyte has 21$'
 spoil; "$bin/make_idx" bad 83 21 4 5
 spoiled "bad/train-labels-idx1-ubyte: the value at index 3 is 3, but 'label' must be less than 3"
 spoil; "$bin/make_idx" bad 83 21 5 3
-spoiled "bad/train-images-idx3-ubyte: an image is 5x5 here, but the program's 'image' is f32\[8,16\]"
+spoiled "bad/train-images-idx3-ubyte: an example is 5x5 here, but the program's 'image' is f32\[8,4,4\]"
 spoil; gzip bad/train-images-idx3-ubyte; head -c 200 bad/train-images-idx3-ubyte.gz > cut
 mv cut bad/train-images-idx3-ubyte.gz
 spoiled 'bad/train-images-idx3-ubyte.gz: the file is truncated: its gzip stream goes on after 200 bytes'
@@ -206,7 +175,7 @@ expect 2 "'rate' is not of the form name=value" $fake train --set rate
 expect 2 '^commands:$' $fake
 expect 0 '^commands:$' $fake help
 expect 0 '^exit codes: 0 done, 1 failed, 2 wrong usage' $fake --help
-for command in train eval info source; do
+for command in train eval predict info export import plot source licenses; do
   expect 0 '^example:$' $fake $command --help
   expect 0 '^exit codes:' $fake help $command
 done
@@ -220,9 +189,8 @@ same 'source' "$($fake source)" '// the source of fake.blu'
 same 'plan' "$($fake info --plan)" 'plan of fake'
 expect 0 '^  fc.weight  *f32\[16,3\]  *192$' $fake info
 expect 0 '^parameters  2 tensors, 51 elements, 204 bytes$' $fake info
-expect 0 '^  arena  *2496 = 832 kept + 1664 overlaid' $fake info
-expect 0 '^  data set, training  *1435$' $fake info --data data
+expect 0 '^  arena  *2816 = 896 kept + 1920 overlaid' $fake info
+expect 0 '^  data set, training  *1435 for 83 examples, mapped: as far as used$' $fake info --data data
 expect 1 'cannot write to standard output' sh -c "$fake info > /dev/full"
 
-[ $failures -eq 0 ] && echo 'all checks passed'
-[ $failures -eq 0 ]
+finish

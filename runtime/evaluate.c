@@ -1,0 +1,61 @@
+/* evaluate.c - the means of loss and metrics over the test split, while training and for `eval`. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_internal.h"
+
+bool blu_evaluate(BluError *err, BluExec *exec, const BluFunction *eval, const BluData *data, int64_t step,
+                  int64_t *index, BluMeter *meter) {
+  int64_t batch = blu_function_batch(eval);
+  for (int64_t first = 0; first < data->count; first += batch) {
+    int64_t rows = data->count - first < batch ? data->count - first : batch;
+    for (int64_t i = 0; i < rows; i++) index[i] = data->first + first + i;
+    if (!blu_data_fetch(err, data, eval, exec->pool, index, rows)) return false;
+    blu_exec_scalars(exec, step, rows);
+    blu_exec_run(exec, eval, 0, eval->launches);
+    blu_meter_add(meter, exec, eval);
+  }
+  return true;
+}
+
+bool blu_evaluate_function(BluError *err, const BluProgram *program, const char *name, const BluFunction **function) {
+  *function = blu_program_function(program, name);
+  return (program->data[0] && *function) || blu_error_set(err, "this program has no train block: it cannot %s", name);
+}
+
+bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
+  const BluFunction *eval;
+  if (!blu_evaluate_function(err, program, "eval", &eval)) return false;
+  char *path = blu_cli_checkpoint(err, program, options), *text = NULL;
+  if (!path) return false;
+  BluData data = {0};
+  BluExec exec = {0};
+  BluError warning;
+  BluDataWish wish = {.dir = options->data, .seconds = options->timeout};
+  bool good = blu_data_open(err, &data, program, eval, BLU_SPLIT_TEST, &wish) &&
+              blu_exec_open(err, &exec, program, run, blu_cli_threads(options), data.bytes) &&
+              blu_checkpoint_load(err, program, exec.arena.base, path, false, &text, &warning) &&
+              blu_train_state_values(err, program, options, text, run);
+  if (good) {
+    char word[64] = "0";
+    int64_t results, step = 0;
+    if (warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
+    if (text && blu_text_value(text, "step", word, sizeof word)) blu_text_int(word, &step);
+    BluMeter *result = blu_meter_new(eval, &results);
+    int64_t *index = blu_new(blu_function_batch(eval), sizeof *index);
+    good = blu_evaluate(err, &exec, eval, &data, step, index, result);
+    if (good) {
+      printf("%s: test", path);
+      for (int64_t i = 0; i < results; i++) printf("  %s %.6f", result[i].name, blu_meter_mean(&result[i]));
+      printf("  (%" PRId64 " examples)\n", data.count);
+    }
+    free(index);
+    free(result);
+  }
+  free(text);
+  free(path);
+  blu_exec_close(&exec);
+  blu_data_close(&data);
+  return good;
+}

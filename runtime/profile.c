@@ -1,0 +1,127 @@
+/* profile.c - where the time of a step goes, and how fast the processor's multiply-adds are. */
+#include <immintrin.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime_internal.h"
+
+BluProfile *blu_profile_new(const BluFunction *function) {
+  BluProfile *profile = blu_new(1, sizeof *profile);
+  profile->function = function;
+  profile->seconds = blu_new(function->launches, sizeof *profile->seconds);
+  return profile;
+}
+
+void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last) {
+  double before = blu_log_now();
+  for (int64_t i = first; i < last; i++) {
+    blu_pool_run(pool, &profile->function->launch[i], 1);
+    double after = blu_log_now();
+    profile->seconds[i] += after - before;
+    before = after;
+  }
+  profile->runs += !first;
+}
+
+/* Launches of one kernel from one line. */
+typedef struct {
+  const char *name;
+  int64_t line, launches;
+  double seconds;
+} Row;
+
+static int by_time(const void *a, const void *b) {
+  double x = ((const Row *)a)->seconds, y = ((const Row *)b)->seconds;
+  return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The text of a line of the source, without the spaces before it. */
+static int line_of(const char *source, int64_t line, const char **text) {
+  for (; line > 1; line--) source += strcspn(source, "\n"), source += *source == '\n';
+  *text = line ? source + strspn(source, " \t") : "";
+  size_t length = strcspn(*text, "\n");
+  return (int)(length < 60 ? length : 60);
+}
+
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program) {
+  const BluFunction *f = profile->function;
+  Row *row = blu_new(f->launches, sizeof *row);
+  int64_t rows = 0;
+  double total = 0, steps = profile->runs > 0 ? (double)profile->runs : 1;
+  for (int64_t i = 0; i < f->launches; i++) {
+    int64_t r = 0;
+    while (r < rows && (strcmp(row[r].name, f->launch[i].name) || row[r].line != f->launch[i].line)) r++;
+    if (r == rows) row[rows++] = (Row){.name = f->launch[i].name, .line = f->launch[i].line};
+    row[r].launches++;
+    row[r].seconds += profile->seconds[i];
+    total += profile->seconds[i];
+  }
+  qsort(row, (size_t)rows, sizeof *row, by_time);
+  fprintf(file, "profile of %" PRId64 " steps: %.3f ms each in kernels\n   share  ms/step  launches  kernel\n",
+          profile->runs, 1e3 * total / steps);
+  for (int64_t r = 0; r < rows; r++) {
+    const char *text;
+    int length = line_of(program->source, row[r].line, &text);
+    fprintf(file, "  %5.1f%% %8.3f %9" PRId64 "  %s", total > 0 ? 100 * row[r].seconds / total : 0,
+            1e3 * row[r].seconds / steps, row[r].launches, row[r].name);
+    if (row[r].line) fprintf(file, "  %s:%" PRId64 ": %.*s", program->source_name, row[r].line, length, text);
+    fputc('\n', file);
+  }
+  free(row);
+}
+
+void blu_profile_free(BluProfile *profile) {
+  if (profile) free(profile->seconds);
+  free(profile);
+}
+
+/* --- peak: twelve independent chains of multiply-adds hide their latency --- */
+
+#define CHAINS(type, set, fma, text)                                                        \
+  __attribute__((target(text))) static double chains_##fma(int64_t rounds) {                \
+    type a[12], x = set(0.999f), y = set(0.001f);                                           \
+    for (int i = 0; i < 12; i++) a[i] = set((float)i);                                      \
+    for (int64_t r = 0; r < rounds; r++) {                                                  \
+      _Pragma("GCC unroll 12") for (int i = 0; i < 12; i++) a[i] = fma(a[i], x, y);         \
+    }                                                                                       \
+    float out[16], sum = 0;                                                                 \
+    for (int i = 0; i < 12; i++) memcpy(out, &a[i], sizeof a[i]), sum += out[0];            \
+    return sum;                                                                             \
+  }
+
+static inline __m128 multiply_add(__m128 a, __m128 x, __m128 y) { return _mm_add_ps(_mm_mul_ps(a, x), y); }
+
+CHAINS(__m128, _mm_set1_ps, multiply_add, "sse2")
+CHAINS(__m256, _mm256_set1_ps, _mm256_fmadd_ps, "avx2,fma")
+CHAINS(__m512, _mm512_set1_ps, _mm512_fmadd_ps, "avx512f,avx2,fma")
+
+typedef struct {
+  int32_t cpu;
+  int64_t rounds;
+  volatile double sink;
+} Peak;
+
+static void run_chains(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last) {
+  Peak *peak = (Peak *)(void *)(uintptr_t)offset;
+  (void)arena, (void)scratch;
+  double sum = 0;
+  for (int64_t i = first; i < last; i++)
+    sum += peak->cpu >= BLU_CPU_V4   ? chains__mm512_fmadd_ps(peak->rounds)
+           : peak->cpu >= BLU_CPU_V3 ? chains__mm256_fmadd_ps(peak->rounds)
+                                     : chains_multiply_add(peak->rounds);
+  peak->sink = sum;
+}
+
+double blu_profile_peak(BluPool *pool, int threads, int32_t cpu) {
+  Peak peak = {.cpu = cpu, .rounds = 100000};
+  BluLaunch launch = {.kernel = run_chains, .offset = (const int64_t *)(const void *)&peak, .pieces = threads};
+  double best = 0, flops = 2.0 * 12 * (cpu >= BLU_CPU_V4 ? 16 : cpu >= BLU_CPU_V3 ? 8 : 4);
+  for (int i = 0; i < 8; i++) {
+    double start = blu_log_now();
+    blu_pool_run(pool, &launch, 1);
+    double rate = flops * (double)peak.rounds * threads / (blu_log_now() - start);
+    if (rate > best) best = rate;
+  }
+  return best;
+}

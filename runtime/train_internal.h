@@ -1,0 +1,77 @@
+/* train_internal.h - a training run: opened by train_open.c, run by train.c, written down by train_state.c, watched by
+ * train_watch.c. Tests of the checkpoint are in evaluate.c. */
+#ifndef BLU_TRAIN_INTERNAL_H
+#define BLU_TRAIN_INTERNAL_H
+#include "data_internal.h"
+
+/* What a run is told besides run values. Resumed runs keep it unless options say otherwise. */
+typedef struct {
+  int64_t eval_every, save_every, log_every, patience, keep; /* steps; evaluations, 0: without end; checkpoints */
+  int64_t nan_skip;                                          /* 0 or 1 */
+} BluTrainPlan;
+
+/* Test loss and loss of the steps, as far as decisions depend on them. */
+typedef struct {
+  double best_loss;
+  int64_t best_step, stale;     /* step of the lowest test loss, -1: none yet; evaluations since then */
+  double mean, variance;        /* of the loss of recent steps, exponentially weighted */
+  int64_t seen, last_spike;     /* steps that went into them; last step that was reported, -1000: none */
+} BluTrainWatch;
+
+typedef struct {
+  const BluProgram *program;
+  const BluOptions *options;
+  double *run;                   /* borrowed */
+  const BluFunction *train, *eval;
+  BluData data, test;            /* test.count == 0: there is no test split */
+  BluAhead *ahead;
+  BluExec exec;
+  BluLog log;
+  BluProfile *profile;           /* NULL: none */
+  char *out;                     /* folder of checkpoints and metrics */
+  int lock;                      /* of the folder, -1: none */
+  int64_t *index, *next;         /* [largest batch] examples of this step, of the one after */
+  int64_t step, total;           /* steps done; steps of the whole run */
+  int64_t skipped, in_a_row;     /* of the steps done: left out for a NaN; since the last good one */
+  int64_t batch, per_epoch;      /* examples of a step, steps of an epoch */
+  BluTrainPlan plan;
+  BluTrainWatch watch;
+  BluMeter *window, *epoch;      /* since the last line of the log, since the start of the epoch */
+  int64_t meters;
+  double started;                /* blu_log_now() */
+} BluTrainer;
+
+/* --- train.c --- */
+
+/* Examples of a step in `index`; gives their number. */
+int64_t blu_train_rows(const BluTrainer *t, int64_t step, int64_t *index);
+/* Computes a step up to where it would change anything. */
+bool blu_train_compute(BluError *err, BluTrainer *t);
+bool blu_train_loop(BluError *err, BluTrainer *t);
+
+/* --- train_state.c --- */
+
+char *blu_train_state_print(const BluTrainer *t); /* new string: the text of a checkpoint */
+/* Takes step, settings and meters from the text of a checkpoint. */
+bool blu_train_state_read(BluError *err, BluTrainer *t, const char *text, int64_t *metrics_bytes);
+/* Run values as saved in `text` (NULL: nothing), then what --set says. */
+bool blu_train_state_values(BluError *err, const BluProgram *program, const BluOptions *options, const char *text,
+                            double *run);
+
+/* --- train_watch.c --- */
+
+/* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
+bool blu_train_finite(BluError *err, const BluTrainer *t);
+/* Reports a loss far above those before it. */
+bool blu_train_spike(BluError *err, BluTrainer *t);
+/* Takes note of a test loss; true if it is the lowest so far. */
+bool blu_train_improves(BluTrainer *t, const BluMeter *test, int64_t tests);
+
+/* --- evaluate.c --- */
+
+/* Runs `eval` over all of `data`, in order, and adds it up in `meter`. `index` has room for a batch. */
+bool blu_evaluate(BluError *err, BluExec *exec, const BluFunction *eval, const BluData *data, int64_t step,
+                  int64_t *index, BluMeter *meter);
+bool blu_evaluate_function(BluError *err, const BluProgram *program, const char *name, const BluFunction **function);
+
+#endif

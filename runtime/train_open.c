@@ -1,0 +1,191 @@
+/* train_open.c - a training run from its options: data, memory, threads, first values or those of a checkpoint, and what
+ * there is to do. Nothing is written to the output folder before all of that is good. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_internal.h"
+
+enum { DEFAULT_SEED = 1, DEFAULT_KEEP = 2, NO_SPIKE = -1000 };
+
+static int64_t given(int64_t option, int64_t fallback) { return option >= 0 ? option : fallback; }
+
+static bool open_data(BluError *err, BluTrainer *t) {
+  const BluOptions *o = t->options;
+  BluDataWish wish = {.dir = o->data, .seconds = o->timeout};
+  if (!blu_data_open(err, &t->data, t->program, t->train, BLU_SPLIT_TRAIN, &wish)) return false;
+  wish.optional = true;
+  wish.train = &t->data;
+  if (t->eval && !blu_data_open(err, &t->test, t->program, t->eval, BLU_SPLIT_TEST, &wish)) return false;
+  int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
+  t->batch = blu_function_batch(t->train);
+  if (t->data.drop_last && t->data.count < t->batch)
+    return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1",
+                         t->data.count, t->batch);
+  t->index = blu_new(t->batch > eval_batch ? t->batch : eval_batch, sizeof *t->index);
+  t->next = blu_new(t->batch, sizeof *t->next);
+  t->per_epoch = t->data.drop_last ? t->data.count / t->batch : (t->data.count + t->batch - 1) / t->batch;
+  t->window = blu_meter_new(t->train, &t->meters);
+  t->epoch = blu_meter_new(t->train, &t->meters);
+  return true;
+}
+
+static void plan_defaults(BluTrainer *t) {
+  const BluOptions *o = t->options;
+  int64_t tenth = t->per_epoch / 10 < 1 ? 1 : t->per_epoch / 10 > 100 ? 100 : t->per_epoch / 10;
+  t->plan = (BluTrainPlan){
+      .eval_every = given(o->eval_every, t->per_epoch),
+      .save_every = given(o->save_every, t->per_epoch),
+      .log_every = given(o->log_every, tenth),
+      .patience = given(o->patience, 0),
+      .keep = given(o->keep, DEFAULT_KEEP),
+      .nan_skip = o->nan && !strcmp(o->nan, "skip"),
+  };
+  t->watch = (BluTrainWatch){.best_step = -1, .last_spike = NO_SPIKE};
+}
+
+static bool setting(BluError *err, BluTrainer *t, const char *name, double fallback, double *value) {
+  const BluFunction *settings = blu_program_function(t->program, "settings");
+  const BluSlot *slot = settings ? blu_function_slot(settings, BLU_ROLE_OUTPUT, name) : NULL;
+  *value = fallback;
+  if (slot) {
+    blu_exec_run(&t->exec, settings, 0, settings->launches);
+    *value = blu_exec_scalar(&t->exec, slot);
+  }
+  return (*value >= 0 && *value < 0x1p53) ||
+         blu_error_set(err, "the program's setting '%s' is %g, which is not a number of steps or epochs", name, *value);
+}
+
+/* Total number of steps: by the options, else by the program. */
+static bool plan_steps(BluError *err, BluTrainer *t) {
+  double stop, epochs;
+  blu_exec_scalars(&t->exec, t->step - t->skipped, t->batch);
+  if (!setting(err, t, "stop", 0, &stop) || !setting(err, t, "epochs", 1, &epochs)) return false;
+  const BluOptions *o = t->options;
+  if (o->steps >= 0) stop = (double)o->steps;
+  if (o->epochs >= 0) epochs = (double)o->epochs;
+  double by_epochs = ceil(epochs * (double)t->per_epoch);
+  bool by_steps = o->steps >= 0 || (stop > 0 && o->epochs < 0);
+  double total = by_steps ? stop : by_epochs;
+  if (o->steps >= 0 && o->epochs >= 0 && by_epochs < total) total = by_epochs;
+  if (total >= 0x1p53) return blu_error_set(err, "%g steps are too many", total);
+  t->total = (int64_t)total;
+  return true;
+}
+
+/* Initial values, or those of the latest checkpoint; and how much of metrics.jsonl to keep. */
+static bool start_model(BluError *err, BluTrainer *t, int64_t latest, int64_t *metrics_bytes) {
+  *metrics_bytes = 0;
+  if (!t->options->resume) {
+    const BluFunction *init = blu_program_function(t->program, "init");
+    blu_exec_scalars(&t->exec, 0, t->batch);
+    if (init) blu_exec_run(&t->exec, init, 0, init->launches);
+    return true;
+  }
+  char *path = blu_checkpoint_path(t->out, latest), *text = NULL;
+  BluError warning;
+  bool good = blu_checkpoint_load(err, t->program, t->exec.arena.base, path, true, &text, &warning) &&
+              blu_train_state_read(err, t, text, metrics_bytes);
+  if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
+  free(text);
+  free(path);
+  return good;
+}
+
+static void describe_log(BluTrainer *t) {
+  const BluSlot *first = blu_function_slot(t->train, BLU_ROLE_DATA, NULL);
+  bool tokens = !strcmp(t->program->data, "text") || !strcmp(t->program->data, "tokens");
+  BluLog *log = &t->log;
+  log->total = t->total;
+  log->per_epoch = t->per_epoch;
+  log->batch = t->batch;
+  log->tokens = tokens && first && first->rank == 2 ? first->dim[1] : 0;
+  log->flops = (double)t->train->flops;
+  log->first_step = t->step;
+  if (t->options->peak)
+    log->peak = blu_profile_peak(t->exec.pool, blu_cli_threads(t->options), t->program->cpu);
+}
+
+/* --dry-run: the first step is computed, and nothing is changed. */
+static bool dry_run(BluError *err, BluTrainer *t) {
+  BluError why;
+  double seconds = 0;
+  for (int i = 0; i < 2; i++) { /* the first one warms up */
+    double start = blu_log_now();
+    if (!blu_train_compute(err, t)) return false;
+    seconds = blu_log_now() - start;
+  }
+  if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
+  blu_meter_add(t->window, &t->exec, t->train);
+  printf("data        %" PRId64 " training examples in batches of %" PRId64 ", %" PRId64 " test examples\n", t->data.count,
+         t->batch, t->test.count);
+  printf("run         %" PRId64 " steps from step %" PRId64 " on; %" PRId64 " an epoch; to %s\n", t->total, t->step + 1,
+         t->per_epoch, t->out);
+  printf("memory      %" PRId64 " bytes for arena and scratch, %" PRId64 " for data\n",
+         t->program->arena_bytes + blu_cli_threads(t->options) * blu_arena_scratch(t->program),
+         t->data.bytes + t->data.mapped + t->test.bytes + t->test.mapped);
+  printf("step        %.3f ms without the update;", 1e3 * seconds);
+  for (int64_t i = 0; i < t->meters; i++) printf(" %s %.6g", t->window[i].name, blu_meter_mean(&t->window[i]));
+  printf("\nnothing was written\n");
+  return true;
+}
+
+static bool open_folder(BluError *err, BluTrainer *t, int64_t *latest) {
+  if (!t->options->dry_run) {
+    if (!blu_file_folder(err, t->out)) return false;
+    t->lock = blu_file_lock(err, t->out);
+    if (t->lock < 0) return false;
+  }
+  *latest = blu_checkpoint_latest(t->out);
+  if (*latest >= 0 && !t->options->resume)
+    return blu_error_set(err, "%s holds a checkpoint of step %" PRId64 ": give --resume to go on from it, or another "
+                         "--out", t->out, *latest);
+  return *latest >= 0 || !t->options->resume || blu_error_set(err, "%s holds no checkpoint to resume from", t->out);
+}
+
+static bool train(BluError *err, BluTrainer *t) {
+  int64_t latest, metrics_bytes;
+  if (!open_data(err, t) || !open_folder(err, t, &latest)) return false;
+  if (!blu_exec_open(err, &t->exec, t->program, t->run, blu_cli_threads(t->options), t->data.bytes + t->test.bytes))
+    return false;
+  t->exec.seed = given(t->options->seed, DEFAULT_SEED);
+  plan_defaults(t);
+  if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t)) return false;
+  if (t->step >= t->total) {
+    if (!t->options->quiet) printf("nothing to do: %" PRId64 " of %" PRId64 " steps are done\n", t->step, t->total);
+    return true;
+  }
+  if (t->options->dry_run) return dry_run(err, t);
+  if (!blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
+  blu_checkpoint_clean(t->out);
+  if (!blu_checkpoint_link(err, t->out, t->watch.best_step)) return false;
+  if (t->options->profile) t->exec.profile = t->profile = blu_profile_new(t->train);
+  t->ahead = blu_ahead_open(&t->data, t->batch);
+  describe_log(t);
+  bool good = blu_train_loop(err, t);
+  if (good && t->profile) blu_profile_print(stdout, t->profile, t->program);
+  return good;
+}
+
+bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
+  BluTrainer t = {.program = program, .options = options, .run = run, .eval = blu_program_function(program, "eval"),
+                  .lock = -1, .started = blu_log_now()};
+  if (!blu_evaluate_function(err, program, "train", &t.train)) return false;
+  t.out = blu_cli_out(program, options);
+  bool good = train(err, &t);
+  if (t.log.terminal && !good) printf("\n");
+  blu_ahead_close(t.ahead);
+  blu_log_close(&t.log);
+  blu_exec_close(&t.exec);
+  blu_data_close(&t.test);
+  blu_data_close(&t.data);
+  blu_profile_free(t.profile);
+  blu_file_unlock(t.lock, t.out);
+  free(t.window);
+  free(t.epoch);
+  free(t.index);
+  free(t.next);
+  free(t.out);
+  return good;
+}

@@ -1,0 +1,76 @@
+/* train_watch.c - what a run looks out for: steps that are not finite, losses that jump, the best test loss. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train_internal.h"
+
+bool blu_train_finite(BluError *err, const BluTrainer *t) {
+  const BluFunction *f = t->train;
+  blu_error_set(err, "step %" PRId64 ":", t->step + 1);
+  bool good = true;
+  for (int64_t i = 0; i < f->slots && good; i++) {
+    const BluSlot *slot = &f->slot[i];
+    bool loss = (slot->role == BLU_ROLE_SUM || slot->role == BLU_ROLE_WEIGHT) && !strcmp(slot->name, "loss");
+    double value = loss ? blu_exec_scalar(&t->exec, slot) : 0;
+    if (isfinite(value)) continue;
+    good = false;
+    blu_error_add(err, " the loss is %g;", value);
+  }
+  for (int64_t i = 0; i < f->slots; i++) {
+    const BluSlot *slot = &f->slot[i];
+    if (slot->role != BLU_ROLE_SQUARES && slot->role != BLU_ROLE_NORM) continue;
+    double value = blu_exec_scalar(&t->exec, slot);
+    if (isfinite(value)) continue;
+    good = false;
+    if (slot->role == BLU_ROLE_SQUARES)
+      blu_error_add(err, " the gradient of '%s' is not finite (its sum of squares is %g);", slot->name, value);
+    else blu_error_add(err, " the norm of the gradients is %g;", value);
+    break;
+  }
+  return good;
+}
+
+static double value_of(const BluTrainer *t, int32_t role, const char *name) {
+  const BluSlot *slot = blu_function_slot(t->train, role, name);
+  return slot ? blu_exec_scalar(&t->exec, slot) : 0;
+}
+
+bool blu_train_spike(BluError *err, BluTrainer *t) {
+  enum { LEAST = 30, APART = 100 }; /* steps seen before judging; between two reports */
+  static const double share = 0.02, far = 6;
+  BluTrainWatch *w = &t->watch;
+  double weight = value_of(t, BLU_ROLE_WEIGHT, "loss");
+  if (weight == 0) return true;
+  double loss = value_of(t, BLU_ROLE_SUM, "loss") / weight, above = loss - w->mean, deviation = sqrt(w->variance);
+  bool spike = w->seen >= LEAST && deviation > 0 && above > far * deviation && t->step - w->last_spike >= APART;
+  bool good = true;
+  if (spike) {
+    char text[300];
+    snprintf(text, sizeof text, "the loss is %.6g, %.1f standard deviations above the mean %.6g of recent steps; the "
+             "norm of the gradients is %.6g", loss, above / deviation, w->mean, value_of(t, BLU_ROLE_NORM, NULL));
+    w->last_spike = t->step;
+    good = blu_log_event(err, &t->log, t->step, "loss_spike", text);
+  }
+  double part = w->seen ? share : 1;
+  w->mean += part * above;
+  if (w->seen) w->variance = (1 - share) * (w->variance + share * above * above);
+  w->seen++;
+  return good;
+}
+
+bool blu_train_improves(BluTrainer *t, const BluMeter *test, int64_t tests) {
+  for (int64_t i = 0; i < tests; i++) {
+    if (strcmp(test[i].name, "loss")) continue;
+    double loss = blu_meter_mean(&test[i]);
+    if (isfinite(loss) && (t->watch.best_step < 0 || loss < t->watch.best_loss)) {
+      t->watch.best_loss = loss;
+      t->watch.best_step = t->step;
+      t->watch.stale = 0;
+      return true;
+    }
+  }
+  t->watch.stale++;
+  return false;
+}
