@@ -196,6 +196,7 @@ static void hash_text(MlirStringRef s, void *user) { /* FNV-1a */
 
 bool blu_has_code(const BluOp *op) {
   static const char *const reductions[] = {"sum", "prod", "max", "min", "argmax"}; /* codegen/reduce.c */
+  if (op->rule->uncoded) return false;
   switch (op->rule->kind) {
   case BLU_KIND_ELEMENT: return op->rule->lower != NULL;
   case BLU_KIND_COMPOSITE: return op->rule->expand != NULL;

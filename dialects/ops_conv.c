@@ -124,7 +124,7 @@ static void vjp_patches(BluVjp *v) {
 
 const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_patches,
     .vjp = vjp_patches,
-  .ref = ref_patches, .move = move_patches, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .ref = ref_patches, .move = move_patches, .cases = (const BluOpCase[]){
     {"%x: tensor<1x4x3x2xf64>", "%r = blu.patches %x {kernel = array<i64: 2>, pad = array<i64: 1>, value = 0.5} : "
         "(tensor<1x4x3x2xf64>) -> tensor<1x5x4x2x2x2xf64>", -1, 1, 0},
     {"%x: tensor<1x6x5x1xf64>", "%r = blu.patches %x {kernel = array<i64: 2, 3>, stride = array<i64: 2, 1>, dilation = "
@@ -197,8 +197,7 @@ static void vjp_unpatch(BluVjp *v) {
 
 const BluRule blu_rule_unpatch = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_unpatch,
     .vjp = vjp_unpatch,
-  .ref = ref_unpatch, .move = move_unpatch, .tolerance = 1e-6 /* a few additions */, .cases = NO_CASES,
-      .uncoded = (const BluOpCase[]){
+  .ref = ref_unpatch, .move = move_unpatch, .tolerance = 1e-6 /* a few additions */, .cases = (const BluOpCase[]){
     {"%x: tensor<1x5x4x2x2x2xf64>", "%r = blu.unpatch %x {size = array<i64: 4, 3>, pad = array<i64: 1>} : "
         "(tensor<1x5x4x2x2x2xf64>) -> tensor<1x4x3x2xf64>", -1, 1, 0},
     {"%x: tensor<1x2x1x2x3x1xf64>", "%r = blu.unpatch %x {size = array<i64: 6, 5>, stride = array<i64: 2, 1>, dilation = "
@@ -290,7 +289,7 @@ const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .labels = "float ra
     "window-fits",
   .infer = infer_conv2d, .vjp = blu_vjp_by_expansion, .ref = ref_conv2d, .expand = expand_conv2d,
       .tolerance = 4e-6 /* as a product */,
-  .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .cases = (const BluOpCase[]){
     CONV("1x5x4x2", "3x2x3x3", "{pad = array<i64: 1>} ", "1x5x4x3"), CONV("2x5x4x2", "3x2x2x3",
         "{stride = array<i64: 2, 1>, pad = array<i64: 0, 1>} ", "2x2x4x3"),
     CONV("1x5x5x2", "2x2x2x2", "{dilation = array<i64: 2>, stride = array<i64: 1>} ", "1x3x3x2"),
@@ -353,9 +352,7 @@ static MlirValue expand_avg_pool(BluBuilder *b, const BluSig *s, const MlirValue
     {"%x: tensor<2x5x4x1xf64>", "%r = blu." op " %x {kernel = array<i64: 3, 2>, stride = array<i64: 2, 1>, pad = array<i64: 1, 0>} : (tensor<2x5x4x1xf64>) -> tensor<2x3x3x1xf64>", -1, 1, 0}, {0}}
 const BluRule blu_rule_max_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
     .infer = infer_pool,
-  .vjp = blu_vjp_by_expansion, .ref = ref_max_pool, .expand = expand_max_pool, .tolerance = 1.2e-7, .cases = NO_CASES,
-      .uncoded = POOLS("max_pool")};
+  .vjp = blu_vjp_by_expansion, .ref = ref_max_pool, .expand = expand_max_pool, .tolerance = 1.2e-7, .cases = POOLS("max_pool")};
 const BluRule blu_rule_avg_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
     .infer = infer_pool,
-  .vjp = blu_vjp_by_expansion, .ref = ref_avg_pool, .expand = expand_avg_pool, .tolerance = 1e-6, .cases = NO_CASES,
-      .uncoded = POOLS("avg_pool")};
+  .vjp = blu_vjp_by_expansion, .ref = ref_avg_pool, .expand = expand_avg_pool, .tolerance = 1e-6, .cases = POOLS("avg_pool")};

@@ -98,8 +98,7 @@ static void vjp_gather(BluVjp *v) {
   {"%x: tensor<" x "xf64>, %i: tensor<" ids elem ">", "%r = blu.gather %x, %i : (tensor<" x "xf64>, tensor<" ids elem ">) -> tensor<" out "xf64>", -1, 1, 4}
 const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather,
     .ref = ref_gather,
-  .move = move_gather, .cases = NO_CASES,
-  .uncoded = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x",
+  .move = move_gather, .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x",
       "i64", "3"),
                                  GATHER("4x3", "", "i32", "3"), {0}}};
 
@@ -147,8 +146,7 @@ static void vjp_scatter_add(BluVjp *v) {
 const BluRule blu_rule_scatter_add = {.kind = BLU_KIND_MOVE, .labels = "float integer rank row-per-id",
     .infer = infer_scatter_add,
   .vjp = vjp_scatter_add, .ref = ref_scatter_add, .tolerance = 2e-6 /* a row gets a few additions in the tests */,
-      .cases = NO_CASES,
-  .uncoded = (const BluOpCase[]){
+      .cases = (const BluOpCase[]){
     {"%x: tensor<4x3xf64>, %i: tensor<2x5xi32>, %u: tensor<2x5x3xf64>",
      "%r = blu.scatter_add %x, %i, %u : (tensor<4x3xf64>, tensor<2x5xi32>, tensor<2x5x3xf64>) -> tensor<4x3xf64>", -1, 1, 6},
     {"%x: tensor<3xf64>, %i: tensor<5xi64>, %u: tensor<5xf64>",
@@ -211,7 +209,7 @@ static void vjp_take_along(BluVjp *v) {
 
 const BluRule blu_rule_take_along = {.kind = BLU_KIND_MOVE, .labels = "integer rank same-rows", .infer = infer_take_along,
     .vjp = vjp_take_along,
-  .ref = ref_take_along, .move = move_take_along, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .ref = ref_take_along, .move = move_take_along, .cases = (const BluOpCase[]){
     {"%x: tensor<3x4xf64>, %i: tensor<3x2xi32>", "%r = blu.take_along %x, %i : (tensor<3x4xf64>, tensor<3x2xi32>) -> "
         "tensor<3x2xf64>", -1, 1, 4}, {0}}};
 
@@ -251,5 +249,5 @@ static void ref_top_k(BluRefCall *c) {
 
 const BluRule blu_rule_top_k = {.kind = BLU_KIND_MOVE, .labels = "rank number index-i32 k-in-range", .infer = infer_top_k,
     .ref = ref_top_k,
-  .nodiff = true, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .nodiff = true, .cases = (const BluOpCase[]){
     {"%x: tensor<2x5xf64>", "%r = blu.top_k %x {k = 3} : (tensor<2x5xf64>) -> tensor<2x3xi32>", -1, 1, 0}, {0}}};

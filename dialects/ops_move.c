@@ -75,7 +75,7 @@ static void vjp_slice(BluVjp *v) { /* zeros around and between */
 
 const BluRule blu_rule_slice = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension step-positive slice-in-range",
     .infer = infer_slice,
-  .vjp = vjp_slice, .ref = ref_slice, .move = move_slice, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .vjp = vjp_slice, .ref = ref_slice, .move = move_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<5x4xf64>", "%r = blu.slice %x {start = array<i64: 1, 0>, stop = array<i64: 4, 3>} : (tensor<5x4xf64>) -> "
         "tensor<3x3xf64>", -1, 1, 0},
     {"%x: tensor<2x7xf64>", "%r = blu.slice %x {start = array<i64: 0, 1>, stop = array<i64: 2, 6>, step = array<i64: 1, 3>} : "
@@ -136,7 +136,7 @@ static void vjp_update_slice(BluVjp *v) {
 
 const BluRule blu_rule_update_slice = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank one-per-dimension slice-in-range",
     .infer = infer_update_slice,
-  .vjp = vjp_update_slice, .ref = ref_update_slice, .move = move_update_slice, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .vjp = vjp_update_slice, .ref = ref_update_slice, .move = move_update_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<4x5xf64>, %u: tensor<2x3xf64>", "%r = blu.update_slice %x, %u {start = array<i64: 1, 2>} : (tensor<4x5xf64>, "
         "tensor<2x3xf64>) -> tensor<4x5xf64>", -1, 1, 0},
     {"%x: tensor<3xf64>, %u: tensor<3xf64>", "%r = blu.update_slice %x, %u {start = array<i64: 0>} : (tensor<3xf64>, "
@@ -204,7 +204,7 @@ static void vjp_concat(BluVjp *v) {
 
 const BluRule blu_rule_concat = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank same-shape axis-in-range",
     .infer = infer_concat,
-  .vjp = vjp_concat, .ref = ref_concat, .move = move_concat, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .vjp = vjp_concat, .ref = ref_concat, .move = move_concat, .cases = (const BluOpCase[]){
     {"%a: tensor<2x3xf64>, %b: tensor<2x2xf64>", "%r = blu.concat %a, %b {axis = 1} : (tensor<2x3xf64>, tensor<2x2xf64>) -> "
         "tensor<2x5xf64>", -1, 1, 0},
     {"%a: tensor<2x3xf64>", "%r = blu.concat %a, %a {axis = 0} : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<4x3xf64>", -1, 1,
@@ -266,7 +266,7 @@ static void vjp_pad(BluVjp *v) {
 
 const BluRule blu_rule_pad = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension pad-positive size-bounded", .infer = infer_pad,
     .vjp = vjp_pad,
-  .ref = ref_pad, .move = move_pad, .cases = NO_CASES, .uncoded = (const BluOpCase[]){
+  .ref = ref_pad, .move = move_pad, .cases = (const BluOpCase[]){
     {"%x: tensor<2x3xf64>", "%r = blu.pad %x {low = array<i64: 1, 0>, high = array<i64: 0, 2>, value = -1.5} : "
         "(tensor<2x3xf64>) -> tensor<3x5xf64>", -1, 1, 0},
     {"%x: tensor<3x2xf64>", "%r = blu.pad %x {low = array<i64: 0, 1>, high = array<i64: 1, 0>, inner = array<i64: 2, 1>} : "

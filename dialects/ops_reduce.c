@@ -135,7 +135,7 @@ const BluRule blu_rule_mean = {.kind = BLU_KIND_COMPOSITE, .labels = "float axis
   .cases = CASES("mean"), .tolerance = SUM_TOLERANCE};
 const BluRule blu_rule_prod = {.kind = BLU_KIND_REDUCE, .labels = REDUCE_LABELS, .infer = infer_reduce, .vjp = vjp_prod,
     .ref = ref_prod,
-  .cases = (const BluOpCase[]){{0}}, .uncoded = CASES("prod"), .tolerance = SUM_TOLERANCE};
+  .cases = CASES("prod"), .tolerance = SUM_TOLERANCE};
 const BluRule blu_rule_max = {.kind = BLU_KIND_REDUCE, .labels = "not-empty " REDUCE_LABELS, .infer = infer_extremum,
     .vjp = vjp_extremum, .ref = ref_max,
   .cases = CASES("max"), .tolerance = 1.2e-7 /* inputs rounded once */};
@@ -209,6 +209,6 @@ static void vjp_cumsum(BluVjp *v) { /* running sums from the other end */
 
 const BluRule blu_rule_cumsum = {.kind = BLU_KIND_MOVE, .labels = "rank number axis-in-range", .infer = infer_cumsum,
     .vjp = vjp_cumsum,
-  .ref = ref_cumsum, .tolerance = SUM_TOLERANCE, .cases = (const BluOpCase[]){{0}}, .uncoded = (const BluOpCase[]){
+  .ref = ref_cumsum, .tolerance = SUM_TOLERANCE, .cases = (const BluOpCase[]){
     {"%a: tensor<2x3x4xf64>", "%r = blu.cumsum %a {axis = 1} : (tensor<2x3x4xf64>) -> tensor<2x3x4xf64>", -1, 1, 0},
     {"%a: tensor<3x4xf64>", "%r = blu.cumsum %a {reverse = true} : (tensor<3x4xf64>) -> tensor<3x4xf64>", -1, 1, 0}, {0}}};

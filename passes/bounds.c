@@ -1,5 +1,5 @@
-/* bounds.c - labels of a cross-entropy over C classes lie in [0, C): noted as blu.bound at the data argument that they come
- * from, so that the trainer can check a data set once, before the first step, and name the row. */
+/* bounds.c - labels of a cross-entropy over C classes lie in [0, C), ids of a gather in [0, rows): noted as blu.bound at the data
+ * argument that they come from, so that the trainer can check a data set once, before the first step, and name the row. */
 #include <stdlib.h>
 #include <string.h>
 #include "passes_internal.h"
@@ -19,15 +19,15 @@ bool blu_pass_bounds(MlirModule m) {
   for (int k = 0; k < nf; k++) {
     MlirOperation *ops = blu_block_ops(blu_func_block(funcs[k]), &n);
     for (int i = 0; i < n; i++) {
-      if (!blu_is(ops[i], "cross_entropy")) continue;
-      BluType logits = blu_value_type(mlirOperationGetOperand(ops[i], 0));
+      if (!blu_is(ops[i], "cross_entropy") && !blu_is(ops[i], "gather")) continue;
+      BluType table = blu_value_type(mlirOperationGetOperand(ops[i], 0));
       MlirValue from = source(mlirOperationGetOperand(ops[i], 1));
       if (mlirValueIsNull(from)) continue;
       int arg = (int)mlirBlockArgumentGetArgNumber(from);
       BluPort p = blu_func_arg(funcs[k], arg);
-      int64_t classes = logits.dim[logits.rank - 1];
-      if (strcmp(p.role, "data") || (p.bound && p.bound <= classes)) continue;
-      p.bound = classes;
+      int64_t bound = table.dim[blu_is(ops[i], "gather") ? 0 : table.rank - 1];
+      if (strcmp(p.role, "data") || (p.bound && p.bound <= bound)) continue;
+      p.bound = bound;
       blu_func_set_arg(funcs[k], arg, &p);
     }
     free(ops);
