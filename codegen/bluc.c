@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "mlir-c/Diagnostics.h"
@@ -41,13 +43,17 @@ static const struct { Stage stage; const char *pass; } pipeline[] = {
   {STAGE_PLAN, "plan"},
 };
 
+typedef enum { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_FORMAT } Command;
+
 typedef struct {
+  Command command;
   const char *input, *output, *dump_after;
-  const char **defs;
-  int ndefs;
+  const char **defs, **files; /* files: of `fmt` */
+  int ndefs, nfiles;
+  BluDiagStyle style;
   Stage stage;
   BluCpu cpu;
-  bool verify, times, locations;
+  bool verify, times, locations, holes, only_check /* fmt --check */;
 } Options;
 
 /* ---- printing ---- */
@@ -191,13 +197,14 @@ static bool print_ast(const Options *o, const BluFrontendOptions *front, BluDiag
 }
 
 static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
-  BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs};
+  BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs, .holes = o->holes};
   if (o->stage == STAGE_AST) return print_ast(o, &front, diags);
 
   double start = now_ms();
   MlirModule m = blu_frontend_build(ctx, &front, diags);
   if (mlirModuleIsNull(m)) return false;
   if (o->times) fprintf(stderr, "%9.2f ms  front end\n", now_ms() - start);
+  if (o->command == COMMAND_CHECK) return mlirModuleDestroy(m), true;
 
   MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(ctx, collect, diags, NULL);
   bool good = true;
@@ -209,10 +216,49 @@ static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   return good;
 }
 
+/* ---- bluc fmt ---- */
+
+/* Replaces a file in one step: a reader sees the old text or the new one, whatever happens. Links and modes stay. */
+static bool replace_file(const char *link, const char *text) {
+  struct stat old;
+  char *path = realpath(link, NULL);
+  if (!path || stat(path, &old)) return fprintf(stderr, "bluc: %s: %s\n", link, strerror(errno)), free(path), false;
+  size_t n = strlen(path);
+  char *fresh = blu_alloc(n + 8);
+  memcpy(fresh, path, n);
+  strcpy(fresh + n, ".fmt~");
+  bool good = write_file(fresh, text, strlen(text));
+  if (good && (chmod(fresh, old.st_mode & 07777) || rename(fresh, path))) {
+    fprintf(stderr, "bluc: %s: %s\n", link, strerror(errno));
+    remove(fresh);
+    good = false;
+  }
+  free(fresh), free(path);
+  return good;
+}
+
+static bool format_files(const Options *o, BluDiags *diags) {
+  bool good = true;
+  for (int i = 0; i < o->nfiles; i++) {
+    bool console = !strcmp(o->files[i], "-"), changed = false;
+    BluFrontendOptions front = {.path = console ? "/dev/stdin" : o->files[i]};
+    const char *text = blu_frontend_format(&front, diags, &changed);
+    if (!text) good = false;
+    else if (o->only_check) good &= !changed;
+    if (text && changed && o->only_check) fprintf(stderr, "bluc: %s: not in canonical layout\n", o->files[i]);
+    if (text && !o->only_check && console) good &= write_file("-", text, strlen(text));
+    else if (text && changed && !o->only_check) good &= replace_file(o->files[i], text);
+  }
+  return good;
+}
+
 /* ---- the command line ---- */
 
 static int usage(FILE *out, int status) {
-  fprintf(out, "usage: bluc [options] MODEL.blu\n\n"
+  fprintf(out, "usage: bluc [options] MODEL.blu            make a trainer\n"
+    "       bluc check [options] MODEL.blu      report errors and warnings, and make nothing\n"
+    "       bluc fmt [--check] FILE.blu..       put files into the canonical layout; - is standard input\n"
+    "       bluc --explain E0303                what an error code means\n\n"
     "Compiles a model description into one self-contained program that trains, evaluates and describes the model.\n\n"
     "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
     "  -D NAME=VALUE       replace a `const` of the file\n"
@@ -224,9 +270,15 @@ static int usage(FILE *out, int status) {
   fprintf(out, "  --verify-each       check the IR after each pass\n"
     "  --locations         print locations with the IR\n"
     "  --time              how long each stage takes, to standard error\n"
-    "  --explain CODE      what an error code such as E0201 means\n"
+    "  --holes             print what each `_` in a type stands for\n"
+    "  --diagnostics=FORM  text (default; in colours on a terminal) or json: one object a line, to standard error\n"
     "  --version, --help\n\n"
-    "example: bluc models/fashion.blu -o fashion && ./fashion train --data /usr/share/datasets/fashion-mnist\n"
+    "examples:\n"
+    "  bluc models/fashion.blu -o fashion && ./fashion train --data /usr/share/datasets/fashion-mnist\n"
+    "  bluc -D B=256 models/fashion.blu    another batch size\n"
+    "  bluc check models/fashion.blu       is it right?\n"
+    "  bluc --emit=blu models/fashion.blu  the model as tensor operations\n"
+    "  bluc fmt --check models/*.blu       is the layout canonical?\n"
     "exit status: 0 good, 1 the program has errors or can't be written, 2 usage\n");
   return status;
 }
@@ -234,6 +286,37 @@ static int usage(FILE *out, int status) {
 static int complain(const char *what, const char *arg) {
   fprintf(stderr, "bluc: %s%s%s%s (see bluc --help)\n", what, *arg ? " '" : "", arg, *arg ? "'" : "");
   return 2;
+}
+
+/* The same, with the name that was probably meant. */
+static int unknown(const char *what, const char *arg, int n, const char *const *names) {
+  const char *near = blu_frontend_nearest(arg, n, names);
+  if (!near) return complain(what, arg);
+  fprintf(stderr, "bluc: %s '%s'; did you mean '%s'?\n", what, arg, near);
+  return 2;
+}
+
+static int unknown_option(const char *arg) {
+  static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--locations", "--time", "--holes",
+                                        "--diagnostics", "--explain", "--version", "--help", "--check"};
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
+  return unknown("unknown option", name, sizeof options / sizeof *options, options);
+}
+
+static int unknown_stage(const char *arg) {
+  enum { STAGES = sizeof stages / sizeof *stages };
+  const char *names[STAGES];
+  for (int i = 0; i < STAGES; i++) names[i] = stages[i].name;
+  return unknown("no stage is called", arg, STAGES, names);
+}
+
+static int unknown_pass(const char *arg) {
+  enum { MOST = 64 };
+  const char *names[MOST];
+  int n = 0;
+  for (const BluPass *p = blu_passes; p->name && n < MOST; p++) names[n++] = p->name;
+  return unknown("no pass is called", arg, n, names);
 }
 
 /* The value of --name=VALUE, or of --name VALUE; NULL: a is another option. */
@@ -245,29 +328,47 @@ static const char *value_of(const char *name, int argc, char **argv, int *i) {
   return *i + 1 < argc ? argv[++*i] : "";
 }
 
+/* Colours where a person looks on: a terminal that has them, and nobody has asked for none (no-color.org). */
+static BluDiagStyle default_style(void) {
+  const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
+  bool plain = (none && *none) || !term || !strcmp(term, "dumb") || !isatty(STDERR_FILENO);
+  return plain ? BLU_DIAGS_TEXT : BLU_DIAGS_COLOURS;
+}
+
+static int parse_command(Options *o, const char *word) {
+  if (!strcmp(word, "check")) o->command = COMMAND_CHECK;
+  else if (!strcmp(word, "fmt")) o->command = COMMAND_FORMAT;
+  return o->command != COMMAND_COMPILE;
+}
+
 /* 0: go on; else the exit status + 1. */
 static int parse(Options *o, int argc, char **argv) {
   const char *v;
-  for (int i = 1; i < argc; i++) {
+  for (int i = 1 + (argc > 1 && parse_command(o, argv[1])); i < argc; i++) {
     const char *a = argv[i];
     if (!strcmp(a, "--help") || !strcmp(a, "-h")) return usage(stdout, 0) + 1;
     if (!strcmp(a, "--version")) return puts(version), 1;
     if (!strcmp(a, "--verify-each")) o->verify = true;
     else if (!strcmp(a, "--time")) o->times = true;
+    else if (!strcmp(a, "--holes")) o->holes = true;
+    else if (!strcmp(a, "--check") && o->command == COMMAND_FORMAT) o->only_check = true;
     else if (!strcmp(a, "--locations")) o->locations = true;
     else if ((v = value_of("--explain", argc, argv, &i))) {
       const char *text = blu_diag_explain(v);
       if (!text) return complain("no error has the code", v) + 1;
       return puts(text), 1;
+    } else if ((v = value_of("--diagnostics", argc, argv, &i))) {
+      if (!strcmp(v, "json")) o->style = BLU_DIAGS_JSON;
+      else if (strcmp(v, "text")) return complain("--diagnostics takes text or json, not", v) + 1;
     } else if ((v = value_of("--cpu", argc, argv, &i))) {
       if (!blu_cpu_parse(v, &o->cpu)) return complain("--cpu takes v2, v3, v4 or native, not", v) + 1;
     } else if ((v = value_of("--dump-after", argc, argv, &i))) {
-      if (!blu_pass_find(v)) return complain("no pass is called", v) + 1;
+      if (!blu_pass_find(v)) return unknown_pass(v) + 1;
       o->dump_after = v;
     } else if ((v = value_of("--emit", argc, argv, &i))) {
       size_t s = 0;
       while (s < sizeof stages / sizeof *stages && strcmp(v, stages[s].name)) s++;
-      if (s == sizeof stages / sizeof *stages) return complain("no stage is called", v) + 1;
+      if (s == sizeof stages / sizeof *stages) return unknown_stage(v) + 1;
       o->stage = (Stage)s;
     } else if ((v = value_of("-o", argc, argv, &i))) {
       o->output = v;
@@ -275,10 +376,12 @@ static int parse(Options *o, int argc, char **argv) {
       v = a[2] ? a + 2 : i + 1 < argc ? argv[++i] : "";
       if (!strchr(v, '=')) return complain("-D takes NAME=VALUE, not", v) + 1;
       o->defs[o->ndefs++] = v;
-    } else if (a[0] == '-' && a[1]) return complain("unknown option", a) + 1;
+    } else if (a[0] == '-' && a[1]) return unknown_option(a) + 1;
+    else if (o->command == COMMAND_FORMAT) o->files[o->nfiles++] = a;
     else if (o->input) return complain("one model at a time; a second is", a) + 1;
     else o->input = a;
   }
+  if (o->command == COMMAND_FORMAT) return o->nfiles ? 0 : complain("which files?", "") + 1;
   if (!o->input) return complain("which model?", "") + 1;
   if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;
   return 0;
@@ -296,11 +399,12 @@ static char *default_output(const Options *o) {
 }
 
 int main(int argc, char **argv) {
-  Options o = {.stage = STAGE_PROGRAM, .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs)};
+  Options o = {.stage = STAGE_PROGRAM, .style = default_style(), .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs),
+               .files = blu_alloc_zeroed((size_t)argc, sizeof *o.files)};
   blu_cpu_parse("x86-64-v3", &o.cpu);
   int status = parse(&o, argc, argv);
-  if (status) return free(o.defs), status - 1;
-  char *output = o.output ? NULL : default_output(&o);
+  if (status) return free(o.defs), free(o.files), status - 1;
+  char *output = o.output || o.command != COMMAND_COMPILE ? NULL : default_output(&o);
   if (output) o.output = output;
 
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
@@ -308,12 +412,12 @@ int main(int argc, char **argv) {
   MlirContext ctx = mlirContextCreateWithThreading(false);
   blu_context_load(ctx);
   BluDiags *diags = blu_diags_make();
-  bool good = compile(&o, ctx, diags);
-  blu_diags_print(diags, stderr);
+  bool good = o.command == COMMAND_FORMAT ? format_files(&o, diags) : compile(&o, ctx, diags);
+  blu_diags_print_as(diags, stderr, o.style);
   if (o.times) fprintf(stderr, "%9.2f ms  in all\n", now_ms() - start);
   blu_diags_free(diags);
   mlirContextDestroy(ctx);
   free(output);
-  free(o.defs);
+  free(o.defs), free(o.files);
   return good ? 0 : 1;
 }

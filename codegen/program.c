@@ -59,7 +59,7 @@ static int64_t role_of(const char *role) {
     {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
     {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
     {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
-    {"norm", BLU_ROLE_NORM}};
+    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(roles[i].name, role)) return roles[i].role;
   return -1;

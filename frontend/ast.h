@@ -85,7 +85,7 @@ typedef enum {
   BLU_STMT_ERROR, BLU_STMT_LET, BLU_STMT_VAR,
   BLU_STMT_SET,     /* x = e; in a train block also a setting, perhaps with `per` */
   BLU_STMT_COMMIT,  /* x := e; */
-  BLU_STMT_LABELLED,/* metric accuracy = e per w; */
+  BLU_STMT_LABELLED,/* metric accuracy = e per w; optimizer "h.*" = e; */
   BLU_STMT_FOR, BLU_STMT_IF
 } BluStmtKind;
 
@@ -96,7 +96,7 @@ struct BluStmt {
   int depth;
   BluSpan span;
   BluStmt *next;
-  BluName label;      /* LABELLED: `metric` */
+  BluName label;      /* LABELLED: `metric`, or `optimizer` whose pattern is a string */
   BluPattern pattern; /* LET, FOR; a single name: VAR, SET, COMMIT, LABELLED */
   BluExpr *value;     /* IF: the whole `if` */
   BluExpr *per;
@@ -120,6 +120,7 @@ typedef enum {
 typedef struct BluMember {
   BluMemberKind kind;
   BluSpan span;
+  BluName label;      /* PARAM: the word before it, `frozen`; text NULL: none */
   BluPattern pattern; /* names of LET, PARAM, STATE, CACHE */
   BluTypeExpr *type;  /* PARAM, CACHE; STATE may lack it */
   BluExpr *value;     /* LET; initial value of PARAM and STATE */

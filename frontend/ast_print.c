@@ -206,6 +206,7 @@ static void print_fn_parts(Printer *p, const BluFn *f) {
 
 static void print_member(Printer *p, const BluMember *m) {
   open(p, blu_member_word(m->kind), m->fn ? m->fn->name.text : NULL, m->span);
+  if (m->label.text) print_leaf(p, "label", m->label.text, m->label.span);
   print_pattern(p, &m->pattern);
   if (m->type) print_type(p, m->type);
   if (m->value) print_expr(p, m->value);

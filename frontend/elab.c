@@ -69,7 +69,7 @@ typedef struct { BluScope *scope; /* NULL while it is being read */ } Imported;
 static BluScope *load(BluElab *E, BluSource *source, Imported *entry) {
   blu_diags_add_source(E->diags, source);
   BluFile *f = blu_parse(E->arena, source, E->diags);
-  blu_check_names(E->arena, E->diags, f, E->builtins);
+  blu_check_names(E->arena, E->diags, f, E->builtins, false);
   BluScope *scope = blu_scope_make(E, E->builtins);
   run_decls(E, scope, f, false);
   return entry->scope = scope;
@@ -281,13 +281,12 @@ static const BluDecl *find_train(BluElab *E, const BluFile *f) {
 
 static void build_functions(BluElab *E, BluScope *file, const BluFile *f) {
   const BluDecl *train = find_train(E, f);
-  BluSlot **states = NULL;
-  int nstates = 0;
-  blu_elab_name_params(E, file);
+  BluSlots states = {0};
+  blu_elab_name_slots(E, file);
   set_string(E, "blu.data", train && train->source.text ? train->source.text : "");
   set_string(E, "blu.data_args", train ? data_args(E, file, train) : "");
-  if (train) blu_elab_train(E, file, train, &states, &nstates);
-  blu_elab_init(E, states, nstates);
+  if (train) blu_elab_train(E, file, train, &states);
+  blu_elab_init(E, &states);
   for (const BluDecl *d = f->decls; d; d = d->next)
     if (d->kind == BLU_DECL_ENTRY) blu_elab_entry(E, file, d);
 }
@@ -299,8 +298,9 @@ static BluSlot *make_slot(BluElab *E, BluSlotRole role, const char *name, BluEle
 }
 
 static BluFile *read_main(BluArena *a, const BluFrontendOptions *o, BluDiags *ds) {
-  const char *why;
-  BluSource *s = blu_source_read(blu_diags_arena(ds), o->path, &why);
+  const char *why = NULL;
+  BluSource *s = o->text ? blu_source_make(blu_diags_arena(ds), o->path, o->text, o->size)
+                         : blu_source_read(blu_diags_arena(ds), o->path, &why);
   if (!s) {
     s = blu_source_make(blu_diags_arena(ds), o->path, "", 0);
     blu_diags_add(ds, BLU_E_READ, blu_span_file(s), "can't be read: %s", why);
@@ -329,7 +329,7 @@ static void elaborate(BluElab *E, const BluFile *f) {
   set_string(E, "blu.source_name", slash ? slash + 1 : E->options->path);
   blu_names_add(E->arena, &E->files, f->source->path,
                 blu_arena_alloc(E->arena, sizeof(Imported))); /* can't be imported */
-  blu_check_names(E->arena, E->diags, f, E->builtins);
+  blu_check_names(E->arena, E->diags, f, E->builtins, true);
   check_overrides(E, f);
   BluScope *file = blu_scope_make(E, E->builtins);
   run_decls(E, file, f, true);

@@ -35,8 +35,7 @@ static bool add_dim(BluElab *E, BluType *t, const BluVal *v, const BluExpr *expr
   return true;
 }
 
-/* Dimensions written as arguments, or as one list. They keep their names, and a written `1` is a unit dimension. */
-static bool dims_of(BluElab *E, const char *name, const BluOperand *args, int n, BluType *t) {
+bool blu_elab_dims(BluElab *E, const char *name, const BluOperand *args, int n, BluType *t) {
   for (int i = 0; i < n; i++) {
     if (args[i].name.text) {
       blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, args[i].name.span, "`%s` takes its dimensions by place", name);
@@ -54,9 +53,9 @@ static bool dims_of(BluElab *E, const char *name, const BluOperand *args, int n,
 
 /* ---- functions ---- */
 
-static bool two_numbers(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, double *x, BluSpan at) {
-  if (!positional(E, self, args, n, 2, at)) return false;
-  for (int i = 0; i < 2; i++) {
+static bool numbers(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, int want, double *x, BluSpan at) {
+  if (!positional(E, self, args, n, want, at)) return false;
+  for (int i = 0; i < want; i++) {
     if (blu_val_number(&args[i].val, &x[i])) continue;
     blu_elab_error(E, BLU_E_KIND, args[i].span, "`%s` needs a number known when compiled, not %s", self->name,
                    blu_val_describe(E, &args[i].val));
@@ -67,22 +66,57 @@ static bool two_numbers(BluElab *E, const BluBuiltin *self, BluOperand *args, in
 
 static BluVal call_uniform(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
   double x[2];
-  return two_numbers(E, self, args, n, x, at) ? blu_val_init(E, (BluInit){INIT_UNIFORM, x[0], x[1]}) : blu_val_unknown;
+  return numbers(E, self, args, n, 2, x, at) ? blu_val_init(E, (BluInit){.kind = INIT_UNIFORM, .a = x[0], .b = x[1]})
+                                             : blu_val_unknown;
 }
 
 static BluVal call_normal(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
   double x[2];
-  return two_numbers(E, self, args, n, x, at) ? blu_val_init(E, (BluInit){INIT_NORMAL, x[0], x[1]}) : blu_val_unknown;
+  return numbers(E, self, args, n, 2, x, at) ? blu_val_init(E, (BluInit){.kind = INIT_NORMAL, .a = x[0], .b = x[1]})
+                                             : blu_val_unknown;
+}
+
+static BluVal call_truncated_normal(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  double x[4];
+  if (!numbers(E, self, args, n, 4, x, at)) return blu_val_unknown;
+  if (!(x[2] < x[3])) {
+    blu_elab_error(E, BLU_E_INITIALISER, at, "a distribution between %g and %g deviations is empty", x[2], x[3]);
+    return blu_val_unknown;
+  }
+  return blu_val_init(E, (BluInit){INIT_TRUNCATED, x[0], x[1], x[2], x[3]});
 }
 
 BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at) {
-  if (init->kind != INIT_FILL)
-    return blu_elab_unsupported(E, at, "a random tensor outside of a parameter's initial value");
   BluType t = {.elem = BLU_F32};
-  if (!dims_of(E, init->a != 0 ? "ones" : "zeros", args, n, &t)) return blu_val_unknown;
+  const char *name = init->kind != INIT_FILL ? "a distribution" : init->a != 0 ? "ones" : "zeros";
+  if (!blu_elab_dims(E, name, args, n, &t)) return blu_val_unknown;
+  if (init->kind != INIT_FILL) return blu_elab_random(E, init, &t, at);
   BluOperand fill = {.val = blu_val_real(init->a), .span = at};
   MlirValue v;
   return blu_elab_spread(E, &fill, &t, &v) ? blu_val_tensor(E, v, &t) : blu_val_unknown;
+}
+
+static __int128 count_of(const BluType *t, int without) {
+  __int128 n = 1, most = (__int128)1 << 62;
+  for (int i = 0; i < t->rank; i++)
+    if (i != without) n = n > most / t->dim[i] ? most : n * t->dim[i];
+  return n;
+}
+
+/* A reshape keeps the number of elements. If one dimension alone is wrong, the right one is known. */
+static bool same_count(BluElab *E, const BluType *have, const BluType *want, const BluOperand *args, BluSpan at) {
+  __int128 n = count_of(have, -1), m = count_of(want, -1);
+  if (n == m) return true;
+  BluDiag *d = blu_elab_error(E, BLU_E_OP, at, "`reshape`: %s has %lld elements, %s has %lld [same-count]",
+                              blu_type_text(E, have), (long long)n, blu_type_text(E, want), (long long)m);
+  blu_diag_label(d, args[0].span, "%s", blu_type_text(E, have));
+  for (int i = want->rank - 1; i >= 0; i--) {
+    __int128 rest = count_of(want, i);
+    if (want->name[i] || n % rest) continue;
+    blu_diag_help(d, "with %lld in the place of %lld it fits", (long long)(n / rest), (long long)want->dim[i]);
+    break;
+  }
+  return false;
 }
 
 static BluVal shaped(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
@@ -91,8 +125,10 @@ static BluVal shaped(BluElab *E, const BluBuiltin *self, BluOperand *args, int n
     blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s(x, dims...)` takes a tensor and dimensions", self->name);
     return blu_val_unknown;
   }
-  if (args[0].val.kind == VAL_UNKNOWN || !dims_of(E, self->name, args + 1, n - 1, &t)) return blu_val_unknown;
+  if (args[0].val.kind == VAL_UNKNOWN || !blu_elab_dims(E, self->name, args + 1, n - 1, &t)) return blu_val_unknown;
   if (blu_val_type(&args[0].val, &have)) t.elem = have.elem;
+  if (!strcmp(self->name, "reshape") && blu_val_type(&args[0].val, &have) && !same_count(E, &have, &t, args, at))
+    return blu_val_unknown;
   BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "shape", t.rank, t.dim);
   BluVal v = blu_elab_apply(E, blu_op_find(self->name), args, 1, &as, at);
   if (v.kind == VAL_TENSOR) v.u.tensor->type = t; /* the same sizes, with the names and units of this call */
@@ -116,7 +152,7 @@ static BluVal call_transpose(BluElab *E, const BluBuiltin *self, BluOperand *arg
 
 static BluVal call_iota(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
   BluType t = {.elem = BLU_I32};
-  if (!positional(E, self, args, n, 1, at) || !dims_of(E, self->name, args, n, &t)) return blu_val_unknown;
+  if (!positional(E, self, args, n, 1, at) || !blu_elab_dims(E, self->name, args, n, &t)) return blu_val_unknown;
   BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "shape", t.rank, t.dim);
   as = blu_attr_set_type(blu_attr_set_int(as, "axis", 0), "elem", BLU_I32);
   if (!E->build) {
@@ -175,21 +211,47 @@ static BluVal call_div(BluElab *E, const BluBuiltin *self, BluOperand *args, int
 }
 
 static const BluBuiltin builtins[] = {
-    {"uniform", call_uniform}, {"normal", call_normal},       {"reshape", shaped},
-    {"broadcast", shaped},     {"transpose", call_transpose}, {"iota", call_iota},
-    {"rank", call_rank},       {"shape", call_shape},         {"len", call_len},
+    {"uniform", call_uniform},
+    {"normal", call_normal},
+    {"truncated_normal", call_truncated_normal},
+    {"reshape", shaped},
+    {"broadcast", shaped},
+    {"transpose", call_transpose},
+    {"iota", call_iota},
+    {"rank", call_rank},
+    {"shape", call_shape},
+    {"len", call_len},
     {"div", call_div},
+    {"einsum", blu_elab_einsum},
+    {"rearrange", blu_elab_rearrange},
+    {"dropout", blu_elab_dropout},
+    {"bernoulli", blu_elab_bernoulli},
+    {"split", blu_elab_split},
+    {"concat", blu_elab_concat},
 };
 
+/* Names of the language that are errors where they are used for as long as the op table lacks them. */
 static const char *const planned[] = {
-    "scan",      "einsum", "rearrange", "split",     "concat", "dropout", "gelu",
-    "gelu_tanh", "silu",   "erf",       "logsumexp", "norm",   "std",
+    "scan", "split", "concat", "dropout", "bernoulli", "gelu", "gelu_tanh", "silu", "erf", "expm1", "log1p",
+    "sign", "logsumexp", "norm", "std", "prod", "cumsum", "one_hot", "gather", "take_along", "scatter_add",
+    "top_k", "pad", "patches", "conv2d", "max_pool", "avg_pool", "attention", "masked_attention",
+    "update_slice", "layer_norm", "rms_norm", "slice", "variance", "batch_norm", "batch_norm_infer", "bf16",
+    "f16",
 };
 
 bool blu_builtin_planned(const char *name) {
   for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
     if (!strcmp(planned[i], name)) return true;
   return false;
+}
+
+/* Is the op there that a built-in function needs? */
+static bool has_op(const char *name) {
+  static const struct { const char *name, *op; } needs[] = {
+    {"dropout", "dropout"}, {"bernoulli", "bernoulli"}, {"split", "slice"}, {"concat", "concat"}};
+  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+    if (!strcmp(needs[i].name, name)) return blu_op_find(needs[i].op) != NULL;
+  return true;
 }
 
 static void define(BluElab *E, BluScope *s, const char *name, BluVal v) {
@@ -200,7 +262,8 @@ void blu_builtin_define(BluElab *E, BluScope *s) {
   for (int i = 0; i < blu_nops; i++)
     if (blu_ops[i].builtin) define(E, s, blu_ops[i].name, (BluVal){.kind = VAL_OP, .u.op = &blu_ops[i]});
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
-    define(E, s, builtins[i].name, (BluVal){.kind = VAL_BUILTIN, .u.builtin = &builtins[i]});
+    if (has_op(builtins[i].name))
+      define(E, s, builtins[i].name, (BluVal){.kind = VAL_BUILTIN, .u.builtin = &builtins[i]});
   for (int i = 0; i < BLU_ELEMS; i++)
     define(E, s, blu_elem_name((BluElem)i), (BluVal){.kind = VAL_CAST, .u.elem = (BluElem)i});
   define(E, s, "float", (BluVal){.kind = VAL_CAST, .u.elem = BLU_F32});
@@ -208,6 +271,9 @@ void blu_builtin_define(BluElab *E, BluScope *s) {
   define(E, s, "false", blu_val_bool(false));
   define(E, s, "training", blu_val_bool(false)); /* its value is that of the function under construction: elab_expr.c */
   define(E, s, "pi", blu_val_real(3.14159265358979323846));
-  define(E, s, "zeros", blu_val_init(E, (BluInit){INIT_FILL, 0, 0}));
-  define(E, s, "ones", blu_val_init(E, (BluInit){INIT_FILL, 1, 0}));
+  define(E, s, "inf", blu_val_real(INFINITY));
+  define(E, s, "frozen", (BluVal){.kind = VAL_FROZEN});
+  define(E, s, "zeros", blu_val_init(E, (BluInit){.kind = INIT_FILL, .a = 0}));
+  define(E, s, "ones", blu_val_init(E, (BluInit){.kind = INIT_FILL, .a = 1}));
+  define(E, s, "blu", (BluVal){.kind = VAL_NAMESPACE, .u.space = s}); /* what a file's own names hide: `blu.step` */
 }

@@ -140,26 +140,33 @@ BluVal blu_elab_call_fn(BluElab *E, const BluClosure *c, BluOperand *args, int n
 
 /* ---- modules ---- */
 
-static void add_param(BluElab *E, BluInstance *it, const BluMember *m, const BluName *name) {
+static void add_slot(BluElab *E, BluInstance *it, const BluMember *m, const BluName *name) {
   BluSlot *p = blu_arena_alloc(E->arena, sizeof *p);
-  *p = (BluSlot){.role = SLOT_PARAM, .name = name->text, .span = name->span, .init = m->value, .env = it->scope,
-                 .owner = it->decl->name.text, .made = it->made};
+  BluSlotRole role = m->kind == BLU_MEMBER_PARAM ? SLOT_PARAM : m->kind == BLU_MEMBER_STATE ? SLOT_STATE : SLOT_CACHE;
+  *p = (BluSlot){.role = role, .name = name->text, .span = name->span, .init = m->value, .env = it->scope,
+                 .owner = it->decl->name.text, .made = it->made, .instance = it,
+                 .frozen = m->label.text != NULL};
   BluVal v = {.kind = VAL_SLOT, .u.slot = p};
-  if (!blu_elab_type(E, it->scope, m->type, &p->type)) {
+  if (!m->type) {
+    BluDiag *d = blu_elab_error(E, BLU_E_MODULE, name->span, "the state `%s` of a module needs a type", name->text);
+    blu_diag_help(d, "write `state %s: f32[...] = ...;`: only states of optimizers have the shape of their parameter",
+                  name->text);
     v = blu_val_unknown;
-  } else if (!blu_elem_is_float(p->type.elem)) {
+  } else if (!blu_elab_type(E, it->scope, m->type, &p->type)) {
+    v = blu_val_unknown;
+  } else if (role == SLOT_PARAM && !blu_elem_is_float(p->type.elem)) {
     blu_elab_error(E, BLU_E_MODULE, m->type->span, "parameters are trained, so their elements are float, not %s",
                    blu_elem_name(p->type.elem));
     v = blu_val_unknown;
   } else if (E->build) {
     blu_elab_error(E, BLU_E_NO_FUNCTION, E->frames->call,
-                   "an instance with parameters can't be made inside of a function");
+                   "an instance with a `%s` can't be made inside of a function", blu_member_word(m->kind));
     v = blu_val_unknown;
   } else {
-    it->params = blu_arena_grow(E->arena, it->params, it->nparams, sizeof *it->params);
-    it->params[it->nparams++] = p;
+    it->slots = blu_arena_grow(E->arena, it->slots, it->nslots, sizeof *it->slots);
+    it->slots[it->nslots++] = p;
   }
-  blu_scope_define(E, it->scope, name->text, v, name->span);
+  blu_scope_define(E, it->scope, name->text, v, name->span)->kind = role == SLOT_PARAM ? BIND_LET : BIND_STATE;
 }
 
 static void add_fn(BluElab *E, BluInstance *it, const BluMember *m) {
@@ -178,16 +185,11 @@ static void add_fn(BluElab *E, BluInstance *it, const BluMember *m) {
   blu_scope_define(E, it->scope, fn->name.text, (BluVal){.kind = VAL_FN, .u.fn = c}, fn->name.span);
 }
 
-/* The call in the user's own file that led to this one. */
-static BluSpan outermost(const BluElab *E, BluSpan at) {
-  for (const BluFrame *f = E->frames; f && at.src->library; f = f->up) at = f->call;
-  return at;
-}
-
 static BluVal instantiate(BluElab *E, const BluDeclRef *ref, BluOperand *args, int n, BluSpan at) {
   const BluDecl *decl = ref->decl;
   BluInstance *it = blu_arena_alloc(E->arena, sizeof *it);
-  *it = (BluInstance){.decl = decl, .scope = blu_scope_make(E, ref->env), .made = outermost(E, at)};
+  *it = (BluInstance){.decl = decl, .scope = blu_scope_make(E, ref->env), .made = blu_elab_user_span(E, at)};
+  it->scope->instance = it;
   BluRest rest = {0};
   const char *label = blu_arena_print(E->arena, "`%s`", decl->name.text);
   blu_elab_mark_called(E, decl);
@@ -198,12 +200,8 @@ static BluVal instantiate(BluElab *E, const BluDeclRef *ref, BluOperand *args, i
   for (const BluMember *m = decl->members; m; m = m->next) {
     if (m->kind == BLU_MEMBER_LET) {
       blu_elab_bind_pattern(E, it->scope, &m->pattern, blu_elab_expr(E, it->scope, m->value), BIND_LET);
-    } else if (m->kind == BLU_MEMBER_PARAM) {
-      for (const BluName *name = m->pattern.names; name; name = name->next) add_param(E, it, m, name);
-    } else if (m->kind == BLU_MEMBER_STATE || m->kind == BLU_MEMBER_CACHE) {
-      blu_elab_unsupported(E, m->span, blu_arena_print(E->arena, "`%s` in a module", blu_member_word(m->kind)));
-      for (const BluName *name = m->pattern.names; name; name = name->next)
-        blu_scope_define(E, it->scope, name->text, blu_val_unknown, name->span);
+    } else if (m->kind != BLU_MEMBER_FN && m->kind != BLU_MEMBER_ERROR) {
+      for (const BluName *name = m->pattern.names; name; name = name->next) add_slot(E, it, m, name);
     }
   }
   leave(E);

@@ -3,11 +3,30 @@
 #include "elab_internal.h"
 
 /* Nesting of evaluation, through calls, keeps the C stack below a few megabytes; expressions in all, to a second. */
-enum { MAX_DEPTH = 1000, MAX_STEPS = 3000000 };
+enum { MAX_DEPTH = 1000, MAX_STEPS = 2000000 };
+
+/* What a binding holds. A state's value is the one that it has here: a later `:=` must not change it. */
+static BluVal value_of(BluElab *E, const BluBinding *b, BluSpan at) {
+  if (b->val.kind != VAL_SLOT || !E->build) return b->val;
+  BluSlot *slot = b->val.u.slot;
+  if (b->kind != BIND_STATE && slot->role != SLOT_STATE && slot->role != SLOT_CACHE) return b->val;
+  if (slot->role == SLOT_CACHE && E->build->kind != BUILD_ENTRY) {
+    BluDiag *d = blu_elab_error(E, BLU_E_COMMIT, at, "`%s` is a cache, which entries alone have", slot->name);
+    blu_diag_note(d, slot->span, "declared here");
+    return blu_val_unknown;
+  }
+  return blu_val_tensor(E, blu_build_slot(E, slot), &slot->type);
+}
 
 static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {
   const char *name = e->u.name;
   BluBinding *b = blu_scope_find(s, name);
+  if (!b && e->span.src->library && blu_builtin_planned(name)) {
+    BluDiag *d = blu_diags_add(E->diags, BLU_E_UNSUPPORTED, blu_elab_user_span(E, e->span),
+                               "this needs `%s`, which is not supported by this version", name);
+    blu_diag_note(d, e->span, "it is used here in the library");
+    return blu_val_unknown;
+  }
   if (!b) { /* check.c has reported unknown names; this one is a name that nothing gave a value */
     if (!blu_diags_errors(E->diags)) blu_elab_error(E, BLU_E_UNKNOWN_NAME, e->span, "`%s` is not defined here", name);
     return blu_val_unknown;
@@ -20,7 +39,7 @@ static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {
   if (b->val.kind == VAL_BOOL && !strcmp(name, "training") && s != E->builtins &&
       blu_scope_find_here(E->builtins, name) == b)
     return blu_val_bool(E->build && E->build->training);
-  return b->val;
+  return value_of(E, b, e->span);
 }
 
 /* A value that something is done with: not a block that ends in nothing. */
@@ -80,7 +99,7 @@ static BluVal eval_member(BluElab *E, BluScope *s, const BluExpr *e) {
     return blu_val_unknown;
   }
   BluBinding *b = blu_scope_find_here(in, name->text);
-  if (b && b->ready) return b->val;
+  if (b && b->ready) return value_of(E, b, name->span);
   if (b) {
     blu_elab_error(E, BLU_E_TOO_EARLY, name->span, "`%s` is used before it is computed", name->text);
     return blu_val_unknown;
@@ -91,25 +110,40 @@ static BluVal eval_member(BluElab *E, BluScope *s, const BluExpr *e) {
   return unknown_member(E, name, label, &in->names, decl);
 }
 
+/* An index into a list of n, or an end of a range of it. */
+static bool list_index(BluElab *E, BluScope *s, const BluExpr *e, int n, bool end, int64_t *out) {
+  BluOperand at = eval_operand(E, s, e);
+  if (at.val.kind == VAL_UNKNOWN) return false;
+  if (at.val.kind == VAL_INT && at.val.u.i >= -n && at.val.u.i < n + end)
+    return *out = at.val.u.i < 0 ? at.val.u.i + n : at.val.u.i, true;
+  blu_elab_error(E, BLU_E_INDEX, at.span, "%s is no %s of a list of %d", blu_val_describe(E, &at.val),
+                 end ? "end of a range" : "index", n);
+  return false;
+}
+
 static BluVal eval_index(BluElab *E, BluScope *s, const BluExpr *e) {
   BluOperand of = eval_operand(E, s, e->u.index.of);
   BluType t;
   if (of.val.kind == VAL_UNKNOWN) return blu_val_unknown;
-  if (blu_val_type(&of.val, &t)) return blu_elab_unsupported(E, e->span, "a slice of a tensor");
+  if (blu_val_type(&of.val, &t)) return blu_elab_part(E, s, e, &of, &t);
   if (of.val.kind != VAL_LIST && of.val.kind != VAL_TUPLE) {
     blu_elab_error(E, BLU_E_KIND, of.span, "%s can't be indexed", blu_val_describe(E, &of.val));
     return blu_val_unknown;
   }
   const BluSub *sub = e->u.index.subs;
-  if (sub->kind != BLU_SUB_AT || sub->next) return blu_elab_unsupported(E, e->span, "a slice of a list");
-  BluOperand at = eval_operand(E, s, sub->from);
-  if (at.val.kind == VAL_UNKNOWN) return blu_val_unknown;
-  if (at.val.kind != VAL_INT || at.val.u.i < 0 || at.val.u.i >= of.val.u.list->n) {
-    blu_elab_error(E, BLU_E_INDEX, at.span, "%s is no index of a list of %d", blu_val_describe(E, &at.val),
-                   of.val.u.list->n);
+  const BluList *list = of.val.u.list;
+  if (sub->next || sub->kind == BLU_SUB_REST) {
+    blu_elab_error(E, BLU_E_INDEX, e->span, "a list has one dimension: `l[i]` or `l[a:b]`");
     return blu_val_unknown;
   }
-  return of.val.u.list->item[at.val.u.i];
+  int64_t from = 0, to = list->n;
+  bool range = sub->kind == BLU_SUB_RANGE;
+  if (sub->from && !list_index(E, s, sub->from, list->n, range, &from)) return blu_val_unknown;
+  if (!range) return list->item[from];
+  if (sub->to && !list_index(E, s, sub->to, list->n, true, &to)) return blu_val_unknown;
+  BluVal part = blu_val_list(E, VAL_LIST, to > from ? (int)(to - from) : 0);
+  for (int i = 0; i < part.u.list->n; i++) part.u.list->item[i] = list->item[from + i];
+  return part;
 }
 
 static BluVal eval_list(BluElab *E, BluScope *s, const BluExpr *e) {

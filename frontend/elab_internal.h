@@ -25,7 +25,7 @@ typedef enum {
   VAL_INT, VAL_REAL, VAL_BOOL, VAL_STRING,
   VAL_LIST, VAL_TUPLE,
   VAL_FN, VAL_OP, VAL_BUILTIN, VAL_CAST, VAL_MODULE, VAL_OPTIMIZER, VAL_NAMESPACE, /* what can be named and called */
-  VAL_INSTANCE, VAL_UPDATE, VAL_INIT,
+  VAL_INSTANCE, VAL_UPDATE, VAL_FROZEN, VAL_INIT,
   VAL_HOST,    /* f64 or bool scalar of the host */
   VAL_SLOT,    /* a tensor that comes from outside: parameter, data, input */
   VAL_TENSOR
@@ -39,7 +39,7 @@ typedef struct BluBuiltin BluBuiltin;
 
 /* Where a run-time value comes from. In the order of a function's arguments. */
 typedef enum {
-  SLOT_DATA, SLOT_INPUT, SLOT_ROWS, SLOT_PARAM, SLOT_GRAD, SLOT_STATE, SLOT_RUN, SLOT_STEP, SLOT_SEED
+  SLOT_DATA, SLOT_INPUT, SLOT_ROWS, SLOT_PARAM, SLOT_GRAD, SLOT_STATE, SLOT_CACHE, SLOT_RUN, SLOT_STEP, SLOT_SEED
 } BluSlotRole;
 
 typedef struct BluSlot {
@@ -48,21 +48,26 @@ typedef struct BluSlot {
   const char *name;       /* blu.name; of a parameter its path, known once all instances are */
   BluType type;
   BluSpan span;
+  const BluInstance *instance; /* PARAM, STATE, CACHE of a module */
   double initial;         /* RUN: default */
   const BluExpr *init;    /* PARAM, STATE: initial value, to be evaluated in env */
   BluScope *env;
-  const char *owner;      /* PARAM: the module that declares it, for messages */
-  BluSpan made;           /* PARAM: the call that made the instance */
-  bool trained;           /* PARAM: @train uses it */
-  int build;              /* function that `value` belongs to */
+  const char *owner;      /* the module that declares it, for messages */
+  BluSpan made;           /* the call that made the instance */
+  bool frozen;            /* PARAM: no optimizer changes it */
+  bool trained;           /* PARAM: the loss depends on it */
+  int build;              /* function that `value`, its argument, belongs to */
   MlirValue value;
+  int changed;            /* function that `:=` gave the new value `now` in */
+  MlirValue now;
 } BluSlot;
 
 /* How a parameter starts: all elements alike, or random numbers scaled. */
 typedef struct {
-  enum { INIT_FILL, INIT_UNIFORM, INIT_NORMAL } kind;
-  double a, b;
-} BluInit; /* value; lo, hi; mean, std */
+  enum { INIT_FILL, INIT_UNIFORM, INIT_NORMAL, INIT_TRUNCATED } kind;
+  double a, b;    /* value; lo, hi; mean, deviation */
+  double lo, hi;  /* TRUNCATED: in deviations from the mean */
+} BluInit;
 
 /* optimizer = NAME(...): the optimizer with its arguments. */
 typedef struct { const BluDecl *decl; BluScope *scope; BluSpan call; } BluUpdate;
@@ -95,10 +100,13 @@ struct BluInstance {
   BluScope *scope;        /* constructor's arguments and members */
   const BluFn *call;      /* the unnamed fn, NULL if there is none */
   BluSpan made;
-  bool named;             /* its parameters have their paths */
-  BluSlot **params;       /* its own, in source order */
-  int nparams;
+  const char *path;       /* "h.0.attn", "" for the model itself; NULL: no binding holds it */
+  BluSlot **slots;        /* its own parameters, states and caches, in source order */
+  int nslots;
+  int random_build, randoms; /* random tensors that it made in a function */
 };
+
+typedef struct { BluSlot **slot; int n; } BluSlots;
 
 typedef enum { BIND_LET, BIND_VAR, BIND_STATE } BluBindKind;
 typedef struct {
@@ -109,10 +117,12 @@ typedef struct {
   bool dim;               /* a dimension variable: */
   const char *dim_name;   /* what the caller calls that dimension, and */
   bool dim_unit;          /* whether it is a unit dimension there */
+  BluSpan from;           /* the argument that bound it */
 } BluBinding;
 
 struct BluScope {
   BluScope *parent;
+  BluInstance *instance;  /* of an instance's members */
   BluNames names;         /* -> BluBinding */
 };
 
@@ -135,12 +145,16 @@ typedef struct BluFrame {
 } BluFrame;
 
 /* A function under construction. Ops go to a block of their own; arguments join it as they are used. */
+typedef enum { BUILD_TRAIN, BUILD_EVAL, BUILD_ENTRY, BUILD_UPDATE, BUILD_OTHER } BluBuildKind;
 typedef struct {
   int id;
+  BluBuildKind kind;
   bool training;
   BluBuilder b;
-  BluSlot **used;
-  int nused;
+  BluSlots used, changed;
+  int randoms;            /* random tensors made outside of instances */
+  bool key_made;
+  MlirValue key;          /* of random tensors */
 } BluBuild;
 
 typedef struct BluTrain BluTrain;
@@ -161,8 +175,9 @@ struct BluElab {
   bool stopped;
   BluSlot *rows, *step, *seed;
   int runs;
-  BluSlot **params;       /* all, in the order of their paths */
-  int nparams;
+  BluSlots params, states, caches; /* of all instances, in the order of their paths */
+  BluInstance **instances;         /* that have a path */
+  int ninstances;
   const void **called;    /* BluFn or BluDecl that something called */
   int ncalled;
   BluTrain *train;        /* while the train block is evaluated */
@@ -193,6 +208,8 @@ BluBinding *blu_scope_find_here(BluScope *s, const char *name);
 /* Reports with the trail of calls that led here. */
 BluDiag *blu_elab_error(BluElab *E, BluCode code, BluSpan at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The call in the user's own files that led to a place in the library; other places are their own. */
+BluSpan blu_elab_user_span(const BluElab *E, BluSpan at);
 BluVal blu_elab_unsupported(BluElab *E, BluSpan at, const char *what);
 
 /* ---- elab_expr.c, elab_stmt.c ---- */
@@ -216,7 +233,7 @@ typedef struct {
   bool unit[BLU_MAX_RANK];
 } BluRest;
 
-bool blu_elab_elem(BluElab *E, const BluName *name, BluElem *e);
+bool blu_elab_elem(const BluName *name, BluElem *e);
 /* A type all of whose dimensions are known in the scope. */
 bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out);
 /* Fits an argument to a parameter's type: binds dimension variables in s, converts numbers. UNKNOWN after an error. */
@@ -263,6 +280,18 @@ struct BluBuiltin {
   const char *name;
   BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 };
+BluVal blu_elab_einsum(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+BluVal blu_elab_rearrange(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+/* x[...] of a tensor x of type t. */
+BluVal blu_elab_part(BluElab *E, BluScope *s, const BluExpr *e, const BluOperand *x, const BluType *t);
+BluVal blu_elab_split(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+BluVal blu_elab_concat(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+/* uniform(lo, hi)(dims) in the training step. */
+BluVal blu_elab_random(BluElab *E, const BluInit *init, const BluType *t, BluSpan at);
+BluVal blu_elab_dropout(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+BluVal blu_elab_bernoulli(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
+/* Dimensions written as arguments, or as one list; they join t. They keep their names, and a written `1` is a unit. */
+bool blu_elab_dims(BluElab *E, const char *name, const BluOperand *args, int n, BluType *t);
 void blu_builtin_define(BluElab *E, BluScope *s);
 bool blu_builtin_planned(const char *name);                /* a name of the language that this version lacks */
 /* zeros(b, n): the tensor that an initial value stands for. */
@@ -270,28 +299,39 @@ BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n
 
 /* ---- elab_func.c: functions of the module ---- */
 
-void blu_build_start(BluElab *E, BluBuild *f, bool training);
+void blu_slots_add(BluElab *E, BluSlots *s, BluSlot *slot);
+void blu_build_start(BluElab *E, BluBuild *f, BluBuildKind kind);
 MlirLocation blu_build_loc(BluElab *E, BluSpan at);
 void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
-MlirValue blu_build_slot(BluElab *E, BluSlot *slot);       /* the function's argument for the slot */
-const BluSlot *blu_build_param_of(BluElab *E, MlirValue v); /* a parameter that v depends on; NULL: none */
+/* The slot's value at this place of the function: its argument, or what `:=` has made of it. */
+MlirValue blu_build_slot(BluElab *E, BluSlot *slot);
+void blu_build_change(BluElab *E, BluSlot *slot, MlirValue v);
+/* The slots that v depends on; `smoothly`: through ops that have a gradient. */
+BluSlots blu_build_slots_of(BluElab *E, MlirValue v, bool smoothly);
 typedef struct { MlirValue value; const char *role, *name; } BluOutput;
+/* Adds the new values of slots that the function changed and that have this role. */
+void blu_build_add_changed(BluElab *E, BluSlotRole role, BluOutput **out, int *n);
 /* Ends the function: its arguments are the slots it used. Null if there were errors: nothing is made then. */
 MlirOperation blu_build_finish(BluElab *E, BluBuild *f, const char *name, BluSpan at, int n, const BluOutput *outputs);
 void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d);
 
 /* ---- elab_init.c: paths and initial values ---- */
 
-void blu_elab_name_params(BluElab *E, BluScope *file);
-void blu_elab_init(BluElab *E, BluSlot *const *states, int nstates);
+void blu_elab_name_slots(BluElab *E, BluScope *file);
+void blu_elab_init(BluElab *E, const BluSlots *optimizer_states);
+MlirValue blu_init_emit(BluElab *E, const BluInit *init, const BluType *t, MlirValue key, int64_t stream);
+/* Number of the stream of random numbers that belongs to a path. */
+int64_t blu_elab_stream(const char *path);
 
 /* ---- elab_train.c, elab_update.c ---- */
 
 /* Makes @train, @eval, @update, @clip and @settings; the optimizer's states, for @init. */
-void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlot ***states, int *nstates);
+void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *states);
 /* A statement `x = e` that assigns no variable, or `label x = e`: a setting. */
 void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st);
-void blu_elab_update(BluElab *E, const BluUpdate *u, BluSlot ***states, int *nstates);
+/* `optimizer = update;` (glob NULL), or `optimizer "glob" = update;` (update NULL: frozen). */
+typedef struct { const char *glob; const BluUpdate *update; BluSpan span; bool used; } BluGroup;
+void blu_elab_update(BluElab *E, BluGroup *groups, int n, BluSpan at, BluSlots *states);
 
 /* ---- the standard library's text ---- */
 
@@ -301,7 +341,7 @@ extern const int blu_nstd;
 
 /* ---- check.c ---- */
 
-/* Checks the names of a whole file, those of functions that nothing calls included. */
-void blu_check_names(BluArena *a, BluDiags *ds, const BluFile *f, const BluScope *builtins);
+/* Checks the names of a whole file, those of functions that nothing calls included. `main`: nothing imports the file. */
+void blu_check_names(BluArena *a, BluDiags *ds, const BluFile *f, const BluScope *builtins, bool main);
 
 #endif

@@ -76,15 +76,58 @@ static const char *dim_text(BluElab *E, const BluType *t, int i) {
                     : blu_arena_print(E->arena, "%lld", (long long)t->dim[i]);
 }
 
+/* What an operand is called in a suggestion: its text, if that is short and simple. */
+static const char *written(BluElab *E, const BluOperand *v) {
+  size_t n;
+  if (v->span.line != v->span.end_line || !v->span.src) return "x";
+  const char *line = blu_source_line(v->span.src, v->span.line, &n);
+  for (const char *c = line; c < line + n; c++)
+    if ((unsigned char)*c >= 0x80) return "x"; /* columns are not bytes */
+  int from = v->span.col - 1, to = v->span.end_col - 1;
+  enum { SHORT = 24 };
+  if (to - from > SHORT || to > (int)n) return "x";
+  for (int i = from; i < to; i++)
+    if (strchr(" +-*/@^", line[i])) return "x";
+  return blu_arena_copy(E->arena, line + from, (size_t)(to - from));
+}
+
+/* `reshape(x, B, 1)` for the dimensions of t, with a 1 put at `one` (or that one left out, if it is there). */
+static const char *reshaped(BluElab *E, const BluOperand *v, const BluType *t, int one, bool drop) {
+  const char *text = blu_arena_print(E->arena, "reshape(%s", written(E, v));
+  for (int i = 0; i <= t->rank; i++) {
+    if (i == one && !drop) text = blu_arena_print(E->arena, "%s, 1", text);
+    if (i == t->rank || (i == one && drop)) continue;
+    text = t->name[i] ? blu_arena_print(E->arena, "%s, %s", text, t->name[i])
+                      : blu_arena_print(E->arena, "%s, %lld", text, (long long)t->dim[i]);
+  }
+  return blu_arena_print(E->arena, "%s)", text);
+}
+
+/* The two mistakes that are nearly always the cause: a column against a row, and the leading dimensions alone. */
+static bool suggest(BluElab *E, BluDiag *d, const BluType *a, const BluType *b, const BluOperand *x, const BluOperand *y) {
+  bool left = a->rank < b->rank;
+  const BluType *low = left ? a : b, *high = left ? b : a;
+  const BluOperand *l = left ? x : y, *h = left ? y : x;
+  if (low->rank + 1 != high->rank || !low->rank) return false;
+  bool leading = true;
+  for (int i = 0; i < low->rank; i++) leading &= low->dim[i] == high->dim[i];
+  if (!leading) return false;
+  if (high->dim[high->rank - 1] == 1)
+    blu_diag_help(d, "without the last dimension of 1 they have one shape: `%s`", reshaped(E, h, high, high->rank - 1, true));
+  else
+    blu_diag_help(d, "a last dimension of 1 lets it stretch: `%s`", reshaped(E, l, low, low->rank, false));
+  return true;
+}
+
 static void no_broadcast(BluElab *E, const BluType *a, const BluType *b, int i, int k, const BluOperand *x,
                          const BluOperand *y, BluSpan at, const char *reason) {
   BluDiag *d = blu_elab_error(E, BLU_E_BROADCAST, at,
                               "%s and %s do not go together: dimension %d of the left is %s, dimension %d of "
                               "the right is %s",
                               blu_type_text(E, a), blu_type_text(E, b), i, dim_text(E, a, i), k, dim_text(E, b, k));
-  blu_diag_note(d, x->span, "this is %s", blu_type_text(E, a));
-  blu_diag_note(d, y->span, "this is %s", blu_type_text(E, b));
-  if (reason) blu_diag_help(d, "%s", reason);
+  blu_diag_label(d, x->span, "%s", blu_type_text(E, a));
+  blu_diag_label(d, y->span, "%s", blu_type_text(E, b));
+  if (!suggest(E, d, a, b, x, y) && reason) blu_diag_help(d, "%s", reason);
 }
 
 static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluOperand *x, const BluOperand *y,
@@ -111,8 +154,8 @@ static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluO
                                   "%s and %s do not go together: dimension %d of the left and dimension %d "
                                   "of the right would both stretch",
                                   blu_type_text(E, a), blu_type_text(E, b), stretched_a, stretched_b);
-      blu_diag_note(d, x->span, "this is %s", blu_type_text(E, a));
-      blu_diag_note(d, y->span, "this is %s", blu_type_text(E, b));
+      blu_diag_label(d, x->span, "%s", blu_type_text(E, a));
+      blu_diag_label(d, y->span, "%s", blu_type_text(E, b));
       return false;
     }
     if (stretch_a) out.dim[i] = b->dim[i], out.name[i] = b->name[i], out.unit[i] = b->unit[i];
@@ -163,8 +206,18 @@ static BluElem common_elem(const BluOp *op, const BluOperand *in, int n) {
 }
 
 static bool refuse(BluElab *E, const BluOp *op, const BluWhy *why, const BluOperand *in, int n, BluSpan at) {
-  BluSpan blame = why->operand >= 0 && why->operand < n ? in[why->operand].span : at;
-  blu_elab_error(E, BLU_E_OP, blame, "`%s`: %s [%s]", blu_op_text(op), why->text, why->label);
+  bool one = why->operand >= 0 && why->operand < n, written_between = n == 2 && strcmp(blu_op_text(op), op->name);
+  BluSpan blame = one && !written_between ? in[why->operand].span : at;
+  BluDiag *d = blu_elab_error(E, BLU_E_OP, blame, "`%s`: %s [%s]", blu_op_text(op), why->text, why->label);
+  BluType t, u;
+  for (int i = 0; i < n; i++)
+    if (blu_val_type(&in[i].val, &t) && n > 1) blu_diag_label(d, in[i].span, "%s", blu_type_text(E, &t));
+  if (strcmp(op->name, "matmul") || !blu_val_type(&in[0].val, &t) || !blu_val_type(&in[1].val, &u)) return false;
+  if (t.rank < 2 || u.rank < 2) return false;
+  if (t.dim[t.rank - 1] == u.dim[u.rank - 1])
+    blu_diag_help(d, "did you mean `%s @ transpose(%s)`?", written(E, &in[0]), written(E, &in[1]));
+  else if (t.dim[t.rank - 2] == u.dim[u.rank - 2])
+    blu_diag_help(d, "did you mean `transpose(%s) @ %s`?", written(E, &in[0]), written(E, &in[1]));
   return false;
 }
 
@@ -190,10 +243,11 @@ static BluVal apply_elementwise(BluElab *E, const BluOp *op, const BluOperand *i
            other++) {}
       BluDiag *d = blu_elab_error(E, BLU_E_ELEMENTS, at, "`%s` of %s and %s elements", blu_op_text(op),
                                   blu_elem_name(elem), blu_elem_name(t.elem));
-      if (other < i) blu_diag_note(d, in[other].span, "this is %s", blu_val_describe(E, &in[other].val));
-      blu_diag_note(d, in[i].span, "this is %s", blu_type_text(E, &t));
-      blu_diag_help(d, "convert one of them, for example with `%s(x)`",
-                    blu_elem_name(elem == BLU_BOOL ? t.elem : elem));
+      if (other < i) blu_diag_label(d, in[other].span, "%s", blu_val_describe(E, &in[other].val));
+      blu_diag_label(d, in[i].span, "%s", blu_type_text(E, &t));
+      bool left = blu_elem_is_float(t.elem) && !blu_elem_is_float(elem) && other < i;
+      blu_diag_help(d, "convert one of them, for example with `%s(%s)`", blu_elem_name(left ? t.elem : elem),
+                    written(E, left ? &in[other] : &in[i]));
       return blu_val_unknown;
     }
     if (first < 0) shape = t, first = i;

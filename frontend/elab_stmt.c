@@ -63,13 +63,35 @@ static BluBinding *target(BluScope *s, const BluName *name, BluBindKind kind) {
   return b && b->kind == kind ? b : NULL;
 }
 
+/* What `:=` may not do here: states change in the training step, caches in entries. */
+static bool may_commit(BluElab *E, const BluSlot *slot, const BluName *name) {
+  BluBuildKind kind = E->build->kind;
+  if (slot->role == SLOT_CACHE && kind != BUILD_ENTRY) {
+    BluDiag *d = blu_elab_error(E, BLU_E_COMMIT, name->span, "the cache `%s` changes in entries, and this is %s",
+                                name->text, kind == BUILD_TRAIN ? "the training step" : "evaluation");
+    blu_diag_note(d, slot->span, "declared here");
+    return false;
+  }
+  if (slot->role == SLOT_STATE && kind != BUILD_UPDATE && !E->build->training) {
+    BluDiag *d = blu_elab_error(E, BLU_E_COMMIT, name->span, "the state `%s` changes in training, and this is %s",
+                                name->text, kind == BUILD_ENTRY ? "an entry"
+                                            : kind == BUILD_EVAL ? "evaluation" : "a metric");
+    blu_diag_note(d, slot->span, "declared here");
+    blu_diag_help(d, "put it under `if training { ... }`");
+    return false;
+  }
+  return true;
+}
+
 /* A state keeps its shape: the new value must be one of the same type, or a number to fill it with. */
 static void commit(BluElab *E, BluScope *s, const BluStmt *st) {
   BluBinding *b = target(s, st->pattern.names, BIND_STATE);
   BluOperand v = {.val = blu_elab_expr(E, s, st->value), .span = st->value->span};
   BluType want, have;
   MlirValue m;
-  if (!b || v.val.kind == VAL_UNKNOWN || !blu_val_type(&b->val, &want)) return;
+  if (!b || v.val.kind == VAL_UNKNOWN || b->val.kind != VAL_SLOT) return;
+  BluSlot *slot = b->val.u.slot;
+  want = slot->type;
   if (v.val.kind == VAL_NONE) {
     blu_elab_error(E, BLU_E_NO_VALUE, v.span, "this has no value");
     return;
@@ -79,7 +101,8 @@ static void commit(BluElab *E, BluScope *s, const BluStmt *st) {
                    blu_type_text(E, &want), blu_type_text(E, &have));
     return;
   }
-  if (blu_elab_spread(E, &v, &want, &m)) b->val = blu_val_tensor(E, m, &want);
+  if (E->build && !may_commit(E, slot, st->pattern.names)) return;
+  if (blu_elab_spread(E, &v, &want, &m)) blu_build_change(E, slot, m);
 }
 
 static void assign(BluElab *E, BluScope *s, const BluStmt *st) {

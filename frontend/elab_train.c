@@ -1,12 +1,11 @@
 /* elab_train.c - the `train` block: its body makes @train and, with `training` false, @eval; its settings make @clip
- * and
- * @settings, its optimizer @update. Sums are taken here: the program's loss and metrics are per example. */
+ * and @settings, its optimizers @update. Sums are taken here: the program's loss and metrics are per example. */
 #include <string.h>
 #include "elab_internal.h"
 
 typedef struct { const char *name; BluSpan span; bool set; BluOperand value; } Setting;
-enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, SETTINGS };
-static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop"};
+enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, PRECISION, SETTINGS };
+static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "precision"};
 
 struct BluTrain {
   const BluDecl *decl;
@@ -15,6 +14,9 @@ struct BluTrain {
   int64_t batch;
   Setting setting[SETTINGS];
   BluNames metrics;
+  BluGroup *groups; /* `optimizer "glob" = ...;`, and the default */
+  int ngroups;
+  bool optimizer;   /* there was an `optimizer`, right or wrong */
   BluOutput *out;  /* sum and weight of the loss, then of each metric */
   int nout;
   bool mask_made;
@@ -75,10 +77,11 @@ static void add_sums(BluElab *E, BluTrain *T, const char *name, const BluStmt *s
                      blu_elem_name(wt.elem));
       return;
     }
-    const BluSlot *param = blu_build_param_of(E, weight);
-    if (param) {
+    BluSlots of = blu_build_slots_of(E, weight, false);
+    for (int i = 0; i < of.n; i++) {
+      if (of.slot[i]->role != SLOT_PARAM) continue;
       blu_elab_error(E, BLU_E_PER_EXAMPLE, w.span, "weights depend on the data alone, and these on the parameter `%s`",
-                     param->name);
+                     of.slot[i]->name);
       return;
     }
   }
@@ -121,8 +124,35 @@ static bool set_once(BluElab *E, Setting *s, const BluName *name) {
   return true;
 }
 
+/* The optimizer that a value is; false (reported) for other values. NULL in *u: `frozen`. */
+static bool update_of(BluElab *E, const BluOperand *v, const BluUpdate **u) {
+  *u = NULL;
+  if (v->val.kind == VAL_UNKNOWN) return false;
+  if (v->val.kind == VAL_UPDATE) return *u = v->val.u.update, true;
+  if (v->val.kind == VAL_FROZEN) return true;
+  BluDiag *d = blu_elab_error(E, BLU_E_OPTIMIZER, v->span, "`optimizer` is an optimizer with its arguments, not %s",
+                              blu_val_describe(E, &v->val));
+  if (v->val.kind == VAL_OPTIMIZER) blu_diag_help(d, "call it: `%s(...)`", v->val.u.decl->decl->name.text);
+  return false;
+}
+
+static void add_group(BluElab *E, BluTrain *T, const char *glob, const BluStmt *st) {
+  T->optimizer = true;
+  if (!T->training) return;
+  BluOperand v = {.val = blu_elab_expr(E, T->scope, st->value), .span = st->value->span};
+  const BluUpdate *u;
+  if (!update_of(E, &v, &u)) return;
+  T->groups = blu_arena_grow(E->arena, T->groups, T->ngroups, sizeof *T->groups);
+  T->groups[T->ngroups++] = (BluGroup){.glob = glob, .update = u, .span = st->pattern.names->span};
+}
+
+/* Metrics are computed as in evaluation. */
 static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
   const BluName *name = st->pattern.names;
+  if (!strcmp(st->label.text, "optimizer")) {
+    add_group(E, T, name->text, st);
+    return;
+  }
   if (strcmp(st->label.text, "metric")) {
     BluNearest near = {.wanted = st->label.text};
     blu_nearest_try(&near, "metric");
@@ -135,7 +165,21 @@ static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
     blu_names_add(E->arena, &T->metrics, name->text, s);
   }
   if (!strcmp(name->text, "loss")) blu_elab_error(E, BLU_E_SETTING, name->span, "a metric can't be called `loss`");
-  else if (set_once(E, s, name)) add_sums(E, T, name->text, st);
+  else if (set_once(E, s, name)) {
+    bool training = E->build->training;
+    E->build->training = false;
+    add_sums(E, T, name->text, st);
+    E->build->training = training;
+  }
+}
+
+static void check_precision(BluElab *E, const BluOperand *v) {
+  if (v->val.kind == VAL_UNKNOWN || (v->val.kind == VAL_CAST && v->val.u.elem == BLU_F32)) return;
+  if (v->val.kind == VAL_CAST && blu_elem_is_float(v->val.u.elem))
+    blu_elab_unsupported(E, v->span, blu_arena_print(E->arena, "`precision = %s`", blu_elem_name(v->val.u.elem)));
+  else
+    blu_elab_error(E, BLU_E_SETTING, v->span, "`precision` is the type that `float` stands for, such as f32, not %s",
+                   blu_val_describe(E, &v->val));
 }
 
 void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
@@ -157,8 +201,11 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
     }
     if (k == LOSS) {
       add_sums(E, T, "loss", st);
+    } else if (k == OPTIMIZER) {
+      add_group(E, T, NULL, st);
     } else if (T->training) {
       T->setting[k].value = (BluOperand){.val = blu_elab_expr(E, s, st->value), .span = st->value->span};
+      if (k == PRECISION) check_precision(E, &T->setting[k].value);
     }
     return;
   }
@@ -195,6 +242,15 @@ static void bind_data(BluElab *E, BluTrain *T) {
   }
 }
 
+/* Which parameters the loss can reach. */
+static void mark_trained(BluElab *E, const BluTrain *T) {
+  for (int i = 0; i < T->nout; i++) {
+    if (strcmp(T->out[i].name, "loss") || strcmp(T->out[i].role, "sum")) continue;
+    BluSlots of = blu_build_slots_of(E, T->out[i].value, true);
+    for (int k = 0; k < of.n; k++) of.slot[k]->trained = true;
+  }
+}
+
 /* The body once, as @train or as @eval. */
 static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool training) {
   *T = (BluTrain){.decl = d, .scope = blu_scope_make(E, file), .training = training};
@@ -204,17 +260,22 @@ static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool
     blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` has no data: name its tensors, as in `train (x: f32[B, 4])`");
   BluBuild f;
   BluVal last;
-  blu_build_start(E, &f, training);
+  blu_build_start(E, &f, training ? BUILD_TRAIN : BUILD_EVAL);
   E->train = T;
   blu_elab_stmts(E, T->scope, d->settings, &last);
   E->train = NULL;
   if (!T->setting[LOSS].set) blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` sets no `loss`");
   /* The loss comes first, wherever it stands. */
-  BluOutput *out = blu_arena_alloc(E->arena, ((size_t)T->nout + 1) * sizeof *out);
+  BluOutput *out = NULL;
   int n = 0;
   for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < T->nout; i++)
-      if ((strcmp(T->out[i].name, "loss") == 0) == (pass == 0)) out[n++] = T->out[i];
+    for (int i = 0; i < T->nout; i++) {
+      if ((strcmp(T->out[i].name, "loss") == 0) != (pass == 0)) continue;
+      out = blu_arena_grow(E->arena, out, n, sizeof *out);
+      out[n++] = T->out[i];
+    }
+  if (training) mark_trained(E, T);
+  blu_build_add_changed(E, SLOT_STATE, &out, &n);
   blu_build_finish(E, &f, training ? "train" : "eval", d->name.span, n, out);
 }
 
@@ -223,7 +284,7 @@ static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool
 static void build_clip(BluElab *E, const Setting *s) {
   BluBuild f;
   BluOutput out = {.role = "output", .name = "clip_norm"};
-  blu_build_start(E, &f, false);
+  blu_build_start(E, &f, BUILD_OTHER);
   blu_host_scalar(E, &s->value, &out.value);
   blu_build_finish(E, &f, "clip", s->span, 1, &out);
 }
@@ -233,7 +294,7 @@ static void build_settings(BluElab *E, const BluTrain *T) {
   static const int given[] = {EPOCHS, STOP};
   BluBuild f;
   BluOutput out[2];
-  blu_build_start(E, &f, false);
+  blu_build_start(E, &f, BUILD_OTHER);
   for (int i = 0; i < 2; i++) {
     const Setting *s = &T->setting[given[i]];
     BluOperand v = s->set ? s->value : (BluOperand){.val = blu_val_int(0), .span = T->decl->name.span};
@@ -246,24 +307,15 @@ static void build_settings(BluElab *E, const BluTrain *T) {
   blu_build_finish(E, &f, "settings", T->decl->name.span, 2, out);
 }
 
-void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlot ***states, int *nstates) {
+void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *states) {
   BluTrain T, again;
   body(E, file, &T, d, true);
-  Setting *optimizer = &T.setting[OPTIMIZER];
-  if (!optimizer->set) blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` sets no `optimizer`");
   if (!T.setting[EPOCHS].set && !T.setting[STOP].set)
     blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` sets neither `epochs` nor `stop`, so it would never end");
   body(E, file, &again, d, false);
   if (T.setting[CLIP_NORM].set) build_clip(E, &T.setting[CLIP_NORM]);
   build_settings(E, &T);
-  if (!optimizer->set || optimizer->value.val.kind == VAL_UNKNOWN) return;
-  if (optimizer->value.val.kind == VAL_UPDATE) {
-    blu_elab_update(E, optimizer->value.val.u.update, states, nstates);
-    return;
-  }
-  BluDiag *e = blu_elab_error(E, BLU_E_OPTIMIZER, optimizer->value.span,
-                              "`optimizer` is an optimizer with its arguments, not %s",
-                              blu_val_describe(E, &optimizer->value.val));
-  if (optimizer->value.val.kind == VAL_OPTIMIZER)
-    blu_diag_help(e, "call it: `%s(...)`", optimizer->value.val.u.decl->decl->name.text);
+  if (T.ngroups) blu_elab_update(E, T.groups, T.ngroups, d->name.span, states);
+  else if (!T.optimizer)
+    blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` sets no `optimizer`");
 }

@@ -2,16 +2,10 @@
 #include <string.h>
 #include "elab_internal.h"
 
-bool blu_elab_elem(BluElab *E, const BluName *name, BluElem *e) {
+/* check.c has reported what is none. */
+bool blu_elab_elem(const BluName *name, BluElem *e) {
   if (!strcmp(name->text, "float")) return *e = BLU_F32, true;
   if (blu_elem_parse(name->text, e)) return true;
-  if (!strcmp(name->text, "bf16") || !strcmp(name->text, "f16"))
-    return blu_elab_unsupported(E, name->span, blu_arena_print(E->arena, "the type `%s`", name->text)), false;
-  BluNearest near = {.wanted = name->text};
-  blu_nearest_try(&near, "float");
-  for (int i = 0; i < BLU_ELEMS; i++) blu_nearest_try(&near, blu_elem_name((BluElem)i));
-  BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_TYPE, name->span, "there is no element type `%s`", name->text);
-  if (near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
   return false;
 }
 
@@ -39,8 +33,16 @@ static BluBinding *dim_binding(BluElab *E, BluScope *s, const BluDim *dim) {
   return NULL;
 }
 
-static bool hole(BluElab *E, const BluDim *dim) {
-  blu_elab_unsupported(E, dim->span, "`_` as a dimension (`bluc --holes`)");
+/* `_` stands for a size that is known here; --holes asks for it. */
+static void fill_hole(BluElab *E, const BluDim *dim, int64_t size, const char *name) {
+  if (!E->options->holes) return;
+  if (name) blu_diags_add(E->diags, BLU_N_HOLE, dim->span, "`_` is %s = %lld", name, (long long)size);
+  else blu_diags_add(E->diags, BLU_N_HOLE, dim->span, "`_` is %lld", (long long)size);
+}
+
+static bool no_hole(BluElab *E, const BluDim *dim) {
+  BluDiag *d = blu_elab_error(E, BLU_E_DIMENSION, dim->span, "nothing says how large `_` is here");
+  blu_diag_help(d, "`_` may stand in parameters and results of functions, where a call gives it a size");
   return false;
 }
 
@@ -63,11 +65,13 @@ static void as_caller_knows(BluElab *E, BluScope *s, const BluDim *dim, const ch
   if (blu_scope_find_here(s, *name) != b) *name = NULL;
 }
 
-static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest *rest, bool result, BluType *out) {
+/* `have`: the type of the value, which fills holes; NULL where there is none. */
+static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest *rest, const BluType *have,
+                    bool result, BluType *out) {
   *out = (BluType){0};
-  if (!blu_elab_elem(E, &t->elem, &out->elem)) return false;
+  if (!blu_elab_elem(&t->elem, &out->elem)) return false;
   for (const BluDim *d = t->dims; d; d = d->next) {
-    if (d->kind == BLU_DIM_HOLE) return hole(E, d);
+    if (d->kind == BLU_DIM_HOLE && (!have || out->rank >= have->rank)) return no_hole(E, d);
     if (d->kind == BLU_DIM_REST && !rest) {
       blu_elab_error(E, BLU_E_DIMENSION, d->span, "`..` stands for dimensions of an argument; here all must be known");
       return false;
@@ -80,6 +84,11 @@ static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest
         out->dim[k] = rest->dim[i], out->name[k] = rest->name[i], out->unit[k] = rest->unit[i];
         continue;
       }
+      if (d->kind == BLU_DIM_HOLE) {
+        out->dim[k] = have->dim[k], out->name[k] = have->name[k], out->unit[k] = have->unit[k];
+        fill_hole(E, d, out->dim[k], out->name[k]);
+        continue;
+      }
       if (!dim_value(E, s, d, &out->dim[k], &out->name[k], &out->unit[k])) return false;
       if (result) as_caller_knows(E, s, d, &out->name[k], &out->unit[k]);
     }
@@ -88,25 +97,82 @@ static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest
 }
 
 bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out) {
-  return type_of(E, s, t, NULL, false, out);
+  return type_of(E, s, t, NULL, NULL, false, out);
 }
 
-static void mismatch(BluElab *E, const BluParam *p, const BluOperand *arg, const BluType *have, const char *reason,
-                     BluSpan at) {
-  BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENT_TYPE, arg->span, "`%s` can't be %s: %s", p->name.text,
-                              blu_type_text(E, have), reason);
+/* A parameter's type with the sizes that are known: "f32[.., I = 784]". */
+static const char *wanted(BluElab *E, BluScope *s, const BluTypeExpr *t) {
+  BluElem e;
+  const char *text = blu_elab_elem(&t->elem, &e) ? blu_elem_name(e) : t->elem.text;
+  for (const BluDim *d = t->dims; d; d = d->next) {
+    const char *dim = d->kind == BLU_DIM_REST ? ".." : "_";
+    if (d->kind == BLU_DIM_EXPR) {
+      const BluBinding *b = d->expr->kind == BLU_EXPR_NAME ? dim_binding(E, s, d) : NULL;
+      BluVal v = d->expr->kind == BLU_EXPR_NAME && !b ? blu_val_none : blu_elab_expr(E, s, d->expr);
+      const char *name = d->expr->kind == BLU_EXPR_NAME ? d->expr->u.name : NULL;
+      if (v.kind != VAL_INT) dim = name ? name : "?";
+      else if (name) dim = blu_arena_print(E->arena, "%s = %lld", name, (long long)v.u.i);
+      else dim = blu_arena_print(E->arena, "%lld", (long long)v.u.i);
+    }
+    text = blu_arena_print(E->arena, "%s%s%s", text, d == t->dims ? "[" : ", ", dim);
+  }
+  return t->dims ? blu_arena_print(E->arena, "%s]", text) : text;
+}
+
+/* If joining the last dimensions of the argument would make it fit, how to write that. */
+static void suggest_joining(BluElab *E, BluScope *s, BluDiag *d, const BluParam *p, const BluType *have) {
+  const BluDim *last = p->type->dims;
+  int fixed = 0;
+  bool rest = false;
+  for (const BluDim *k = last; k; k = k->next) {
+    last = k, rest |= k->kind == BLU_DIM_REST;
+    fixed += k->kind != BLU_DIM_REST;
+  }
+  if (!last || last->kind != BLU_DIM_EXPR || (last->expr->kind == BLU_EXPR_NAME && !dim_binding(E, s, last))) return;
+  BluVal v = blu_elab_expr(E, s, last->expr);
+  int64_t n = 1;
+  int from = have->rank;
+  while (from > 0 && v.kind == VAL_INT && n < v.u.i) n *= have->dim[--from];
+  if (v.kind != VAL_INT || n != v.u.i || from >= have->rank - 1 || (!rest && from + 1 != fixed)) return;
+  const char *text = "";
+  for (int i = 0; i < from; i++)
+    text = have->name[i] ? blu_arena_print(E->arena, "%s%s, ", text, have->name[i])
+                         : blu_arena_print(E->arena, "%s%lld, ", text, (long long)have->dim[i]);
+  blu_diag_help(d, "join its last %d dimensions: `reshape(x, %s%lld)`", have->rank - from, text, (long long)n);
+}
+
+static BluDiag *mismatch(BluElab *E, BluScope *s, const BluParam *p, const BluOperand *arg, const BluType *have,
+                         const char *reason, BluSpan at) {
+  BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENT_TYPE, arg->span, "`%s` should be %s, but is %s: %s", p->name.text,
+                              wanted(E, s, p->type), blu_type_text(E, have), reason);
   blu_diag_note(d, at, "by this signature");
+  suggest_joining(E, s, d, p, have);
+  return d;
+}
+
+/* Where the size of a dimension comes from: the argument that bound it, or the call that made the instance. */
+static void note_origin(BluElab *E, BluScope *s, BluDiag *d, const BluDim *dim, int64_t size) {
+  const BluBinding *b = dim->expr->kind == BLU_EXPR_NAME ? dim_binding(E, s, dim) : NULL;
+  if (!b) return;
+  if (b->dim) {
+    blu_diag_note(d, b->from, "`%s` = %lld comes from this argument", dim->expr->u.name, (long long)size);
+    return;
+  }
+  while (s && blu_scope_find_here(s, dim->expr->u.name) != b) s = s->parent;
+  if (s && s->instance)
+    blu_diag_note(d, s->instance->made, "`%s` = %lld was given here", dim->expr->u.name, (long long)size);
 }
 
 /* Matches one dimension of a parameter's type: binds a new dimension variable, or compares. */
 static bool match_dim(BluElab *E, BluScope *s, const BluParam *p, const BluDim *dim, const BluOperand *arg,
                       BluType *have, const BluType *given, int i) {
-  if (dim->kind == BLU_DIM_HOLE) return hole(E, dim);
+  if (dim->kind == BLU_DIM_HOLE) return fill_hole(E, dim, have->dim[i], have->name[i]), true;
   if (dim->expr->kind == BLU_EXPR_NAME && !dim_binding(E, s, dim)) {
     BluBinding *b = blu_scope_define(E, s, dim->expr->u.name, blu_val_int(have->dim[i]), dim->span);
     b->dim = true;
     b->dim_name = have->name[i];
     b->dim_unit = have->unit[i];
+    b->from = arg->span;
     have->name[i] = dim->expr->u.name;
     have->unit[i] = false;
     return true;
@@ -114,15 +180,15 @@ static bool match_dim(BluElab *E, BluScope *s, const BluParam *p, const BluDim *
   int64_t size;
   if (!dim_value(E, s, dim, &size, &have->name[i], &have->unit[i])) return false;
   if (size == given->dim[i]) return true;
-  mismatch(E, p, arg, given,
-           have->name[i]
-               ? blu_arena_print(E->arena, "dimension %d should be %s = %lld", i, have->name[i], (long long)size)
-               : blu_arena_print(E->arena, "dimension %d should be %lld", i, (long long)size),
-           dim->span);
+  BluDiag *d = mismatch(E, s, p, arg, given,
+                        blu_arena_print(E->arena, "dimension %d is %lld, not %lld", i, (long long)given->dim[i],
+                                        (long long)size),
+                        dim->span);
+  note_origin(E, s, d, dim, size);
   return false;
 }
 
-static bool match_rest(BluElab *E, const BluParam *p, const BluOperand *arg, BluRest *rest, const BluType *given,
+static bool match_rest(BluElab *E, BluScope *s, const BluParam *p, const BluOperand *arg, BluRest *rest, const BluType *given,
                        int from, int n, BluSpan at) {
   if (!rest->bound) {
     *rest = (BluRest){.bound = true, .n = n};
@@ -135,7 +201,7 @@ static bool match_rest(BluElab *E, const BluParam *p, const BluOperand *arg, Blu
   }
   bool same = rest->n == n;
   for (int i = 0; same && i < n; i++) same = rest->dim[i] == given->dim[from + i];
-  if (!same) mismatch(E, p, arg, given, "`..` stands for the same dimensions everywhere in a signature", at);
+  if (!same) mismatch(E, s, p, arg, given, "`..` stands for the same dimensions everywhere in a signature", at);
   return same;
 }
 
@@ -143,7 +209,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
   if (!p->type || arg->val.kind == VAL_UNKNOWN) return arg->val;
   BluElem elem;
   BluType given;
-  if (!blu_elab_elem(E, &p->type->elem, &elem)) return blu_val_unknown;
+  if (!blu_elab_elem(&p->type->elem, &elem)) return blu_val_unknown;
   if (!blu_val_type(&arg->val, &given)) {
     BluValKind k = arg->val.kind;
     bool scalar = k == VAL_HOST || (k >= VAL_INT && k <= VAL_BOOL);
@@ -158,8 +224,9 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
     return blu_val_unknown;
   }
   if (given.elem != elem) {
-    mismatch(E, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)),
-             p->type->elem.span);
+    BluDiag *d = mismatch(E, s, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)),
+                          p->type->elem.span);
+    blu_diag_help(d, "convert it: `%s(...)`", blu_elem_name(elem));
     return blu_val_unknown;
   }
   int fixed = 0, rests = 0;
@@ -169,7 +236,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
     return blu_val_unknown;
   }
   if (rests ? given.rank < fixed : given.rank != fixed) {
-    mismatch(E, p, arg, &given,
+    mismatch(E, s, p, arg, &given,
              blu_arena_print(E->arena, "it should have %s%d dimension%s, not %d", rests ? "at least " : "", fixed,
                              fixed == 1 ? "" : "s", given.rank),
              p->type->span);
@@ -180,7 +247,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
   for (const BluDim *d = p->type->dims; d; d = d->next) {
     if (d->kind == BLU_DIM_REST) {
       int n = given.rank - fixed;
-      if (!match_rest(E, p, arg, rest, &given, i, n, d->span)) return blu_val_unknown;
+      if (!match_rest(E, s, p, arg, rest, &given, i, n, d->span)) return blu_val_unknown;
       i += n;
     } else if (!match_dim(E, s, p, d, arg, &seen, &given, i++)) {
       return blu_val_unknown;
@@ -193,7 +260,10 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
 
 static BluVal fit_one(BluElab *E, BluScope *s, const BluResult *r, const BluRest *rest, BluVal v, BluSpan at) {
   BluType want, have;
-  if (v.kind == VAL_UNKNOWN || !type_of(E, s, r->type, rest->bound ? rest : NULL, true, &want)) return blu_val_unknown;
+  bool tensor = blu_val_type(&v, &have);
+  if (v.kind == VAL_UNKNOWN ||
+      !type_of(E, s, r->type, rest->bound ? rest : NULL, tensor ? &have : NULL, true, &want))
+    return blu_val_unknown;
   BluOperand o = {.val = v, .span = at};
   MlirValue m;
   if (!blu_val_type(&v, &have)) {
@@ -209,6 +279,9 @@ static BluVal fit_one(BluElab *E, BluScope *s, const BluResult *r, const BluRest
     BluDiag *d = blu_elab_error(E, BLU_E_RESULT_TYPE, at, "the result should be %s, but is %s", blu_type_text(E, &want),
                                 blu_type_text(E, &have));
     blu_diag_note(d, r->type->span, "by this signature");
+    BluType cast = have;
+    cast.elem = want.elem;
+    if (blu_type_same(&want, &cast)) blu_diag_help(d, "convert it: `%s(...)`", blu_elem_name(want.elem));
     return blu_val_unknown;
   }
   return blu_elab_tensor(E, &o, &m, &have) ? blu_val_tensor(E, m, &want) : blu_val_unknown;

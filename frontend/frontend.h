@@ -11,8 +11,11 @@
 
 typedef struct {
   const char *path;
+  const char *text;        /* the file's text, in the place of what path holds; NULL: read it */
+  size_t size;
   int ndefs;
   const char *const *defs; /* "NAME=VALUE", replaces a top-level const */
+  bool holes;              /* report what each `_` in a type stands for */
 } BluFrontendOptions;
 
 /* Reads and parses the file and prints its syntax tree (--emit=ast). false: there were errors. */
@@ -21,6 +24,12 @@ bool blu_frontend_print_ast(const BluFrontendOptions *o, BluDiags *ds, FILE *out
 /* The module that docs/ir.md describes, owned by the caller; the null module after errors. The context has had
  * blu_context_load and stays single-threaded. */
 MlirModule blu_frontend_build(MlirContext ctx, const BluFrontendOptions *o, BluDiags *ds);
+
+/* The file's text in its canonical layout, which lives as long as the diagnostics; NULL after errors. */
+const char *blu_frontend_format(const BluFrontendOptions *o, BluDiags *ds, bool *changed);
+
+/* Of n names the one that was probably meant; NULL: none is near. For options, stages and the like. */
+const char *blu_frontend_nearest(const char *wanted, int n, const char *const *names);
 
 /* Reports what a later stage found (no gradient, no lowering) at an operation's location, as if the front end had said
  * it: with the source line, and for an operation of the library with the user's call as a note. */

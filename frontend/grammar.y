@@ -173,6 +173,9 @@ member: LET pattern '=' value ';'               { $$ = blu_parse_member_decl(p, 
     | PARAM names ':' type '=' value ';'        { $$ = blu_parse_member_decl(p, BLU_MEMBER_PARAM, @$);
                                                 $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4;
                                                   $$->value = $6; }
+    | ident PARAM names ':' type '=' value ';'  { $$ = blu_parse_member_decl(p, BLU_MEMBER_PARAM, @$); $$->label = $1;
+                                                $$->pattern = blu_parse_pattern($3, false, @3); $$->type = $5;
+                                                  $$->value = $7; }
     | STATE names ':' type '=' value ';'        { $$ = blu_parse_member_decl(p, BLU_MEMBER_STATE, @$);
                                                 $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4;
                                                   $$->value = $6; }
@@ -259,6 +262,9 @@ setting: assignment
                                                   $$->per = $5; }
     | OPTIMIZER '=' value ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p,
                                                   (BluName){"optimizer", @1, NULL}), $3); }
+    | OPTIMIZER STRING '=' value ';'            { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p,
+                                                  (BluName){$2, @2, NULL}), $4);
+                                                  $$->label = (BluName){"optimizer", @1, NULL}; }
     | label ident '=' value ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2),
                                                   $4);
                                                   $$->label = $1; }

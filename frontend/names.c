@@ -2,6 +2,7 @@
 #include "names.h"
 #include <stdint.h>
 #include <string.h>
+#include "frontend.h"
 
 enum { SHORT = 8, LONGEST_NAME = 63 };
 
@@ -71,4 +72,10 @@ void blu_nearest_try(BluNearest *n, const char *candidate) {
 
 void blu_nearest_try_all(BluNearest *n, const BluNames *t) {
   for (int i = 0; i < t->n; i++) blu_nearest_try(n, t->entry[i].name);
+}
+
+const char *blu_frontend_nearest(const char *wanted, int n, const char *const *names) {
+  BluNearest near = {.wanted = wanted};
+  for (int i = 0; i < n; i++) blu_nearest_try(&near, names[i]);
+  return near.best;
 }

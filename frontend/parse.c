@@ -78,7 +78,13 @@ void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const cha
     list = blu_arena_print(p->arena, "%s%s%s", list, i == 0 ? ": expected " : i == items - 1 ? " or " : ", ", item[i]);
   BluDiag *d = blu_diags_add(p->diags, BLU_E_SYNTAX, at, "unexpected %s%s",
                              found ? without_article(show(p, found)) : "text", list);
-  if (found && found[0] == '`' && found[1] >= 'a' && found[1] <= 'z' && has(expected, n, "a name"))
+  p->bad_line = at.line;
+  static const char *const comparisons[] = {"`==`", "`!=`", "`<=`", "`>=`", "'<'", "'>'"};
+  if (found && has(comparisons, 6, found) && has(expected, n, "'+'"))
+    blu_diag_help(d, "comparisons don't chain: `a < b and b < c`");
+  else if (found && starts && !strcmp(found, "`if`"))
+    blu_diag_help(d, "`if` is no operand: put it in brackets, `(if c { a } else { b })`");
+  else if (found && found[0] == '`' && found[1] >= 'a' && found[1] <= 'z' && has(expected, n, "a name"))
     blu_diag_help(d, "%s is a reserved word and can't be a name", found);
 }
 

@@ -10,6 +10,7 @@ typedef struct {
   const BluSource *source;
   void *scanner;
   int line, col;   /* of the next character */
+  size_t offset, length; /* bytes read so far; of the last token */
   int brackets;    /* open now */
   bool stopped;    /* too deep: the rest of the text is not read */
   int bad_line;    /* last line with a bad token: what the grammar says about that line would only confuse */

@@ -69,6 +69,7 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
     case VAL_INSTANCE: return blu_arena_print(E->arena, "an instance of `%s`", v->u.instance->decl->name.text);
     case VAL_UPDATE:
       return blu_arena_print(E->arena, "the optimizer `%s` with its arguments", v->u.update->decl->name.text);
+    case VAL_FROZEN: return "`frozen`";
     case VAL_INIT: return "an initial value";
     case VAL_HOST: return blu_host_is_bool(v->u.host) ? "a condition of the run" : "a number of the run";
     case VAL_SLOT:
@@ -119,12 +120,23 @@ BluBinding *blu_scope_define(BluElab *E, BluScope *s, const char *name, BluVal v
 BluDiag *blu_elab_error(BluElab *E, BluCode code, BluSpan at, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  BluDiag *d = blu_diags_vadd(E->diags, code, at, format, args);
+  BluSpan user = blu_elab_user_span(E, at);
+  bool inside = at.src && at.src->library && user.src && !user.src->library;
+  BluDiag *d = blu_diags_vadd(E->diags, code, inside ? user : at, format, args);
   va_end(args);
-  for (const BluFrame *f = E->frames; f; f = f->up) blu_diag_trail(d, f->call, "in %s, called here", f->label);
+  if (inside) blu_diag_inside(d, at);
+  const BluFrame *f = E->frames;
+  for (; f && inside && f->call.src->library; f = f->up) {} /* calls within the library say nothing to its user */
+  if (inside && f) f = f->up; /* that one is where the diagnostic stands */
+  for (; f; f = f->up) blu_diag_trail(d, f->call, "in %s, called here", f->label);
   enum { ENOUGH = 1000 };
   if (blu_diags_errors(E->diags) > ENOUGH) E->stopped = true;
   return d;
+}
+
+BluSpan blu_elab_user_span(const BluElab *E, BluSpan at) {
+  for (const BluFrame *f = E->frames; f && at.src && at.src->library; f = f->up) at = f->call;
+  return at;
 }
 
 BluVal blu_elab_unsupported(BluElab *E, BluSpan at, const char *what) {

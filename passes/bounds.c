@@ -13,6 +13,18 @@ static MlirValue source(MlirValue v) {
   return v;
 }
 
+/* Is argument `from` compared by != with a number outside of [0, bound), as in `per label != -100`? Then that number is allowed in the
+ * data, and no bound is noted: rows that have it are left out of the loss. */
+static bool has_ignored(MlirOperation *ops, int n, MlirValue from, int64_t bound) {
+  for (int i = 0; i < n; i++) {
+    double c;
+    if (!blu_is(ops[i], "ne") || !blu_constant_value(mlirOperationGetOperand(ops[i], 1), &c)) continue;
+    MlirValue of = source(mlirOperationGetOperand(ops[i], 0));
+    if (!mlirValueIsNull(of) && mlirValueEqual(of, from) && (c < 0 || c >= (double)bound)) return true;
+  }
+  return false;
+}
+
 bool blu_pass_bounds(MlirModule m) {
   int nf, n;
   MlirOperation *funcs = blu_module_funcs(m, &nf);
@@ -26,7 +38,7 @@ bool blu_pass_bounds(MlirModule m) {
       int arg = (int)mlirBlockArgumentGetArgNumber(from);
       BluPort p = blu_func_arg(funcs[k], arg);
       int64_t bound = table.dim[blu_is(ops[i], "gather") ? 0 : table.rank - 1];
-      if (strcmp(p.role, "data") || (p.bound && p.bound <= bound)) continue;
+      if (strcmp(p.role, "data") || (p.bound && p.bound <= bound) || has_ignored(ops, n, from, bound)) continue;
       p.bound = bound;
       blu_func_set_arg(funcs[k], arg, &p);
     }

@@ -74,9 +74,17 @@ static void clip(BluBuilder *b, MlirOperation f, const Ports *args, MlirValue no
   }
 }
 
+static bool is_updated(MlirOperation update, const char *param) {
+  for (int i = 0; i < blu_func_nresults(update); i++) {
+    BluPort p = blu_func_result(update, i);
+    if (!strcmp(p.role, "param") && !strcmp(p.name, param)) return true;
+  }
+  return false;
+}
+
 static void make_step(MlirModule m, MlirOperation train, MlirOperation update, MlirOperation clip_func) {
   MlirLocation loc = mlirOperationGetLocation(train);
-  Ports args = {0}, grads = {0}, results = {0};
+  Ports args = {0}, grads = {0}, results = {0}, states = {0};
   collect_args(&args, train);
   collect_args(&args, update);
   collect_args(&args, clip_func);
@@ -91,7 +99,8 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
   inline_func(&b, train, &args, NULL, out);
   for (int i = 0; i < n; i++) {
     BluPort p = blu_func_result(train, i);
-    port_add(strcmp(p.role, "grad") ? &results : &grads, p, out[i]);
+    if (strcmp(p.role, "grad")) port_add(strcmp(p.role, "state") ? &results : &states, p, out[i]);
+    else if (is_updated(update, p.name)) port_add(&grads, p, out[i]); /* a frozen parameter's gradient is nobody's */
   }
   MlirValue norm = {0};
   for (int i = 0; i < grads.n; i++) {
@@ -106,6 +115,7 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
     port_add(&results, (BluPort){.role = "norm", .name = "norm", .type = blu_value_type(norm)}, norm);
   }
   blu_build(&b, "guard", NULL, results.n, results.value);
+  for (int i = 0; i < states.n; i++) port_add(&results, states.port[i], states.value[i]); /* the model's own, such as running means */
   if (grads.n && !mlirOperationIsNull(clip_func)) clip(&b, clip_func, &args, norm, &grads);
   n = blu_func_nresults(update);
   out = blu_realloc(out, (size_t)(n + 1) * sizeof *out);
@@ -113,7 +123,7 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
   for (int i = 0; i < n; i++) port_add(&results, blu_func_result(update, i), out[i]);
   blu_func_return(step, loc, results.n, results.value, results.port);
   free(out);
-  free_ports(&args), free_ports(&grads), free_ports(&results);
+  free_ports(&args), free_ports(&grads), free_ports(&results), free_ports(&states);
 }
 
 bool blu_pass_step(MlirModule m) {

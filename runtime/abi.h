@@ -8,7 +8,7 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 1
+#define BLU_ABI 2
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes */
 
@@ -29,7 +29,8 @@ typedef enum {
   BLU_ROLE_SUM,      /* f32 scalar: sum over the batch of the loss or of a metric ... */
   BLU_ROLE_WEIGHT,   /* f32 scalar: ... and the sum of its weights; both carry the same name, `loss` or the metric's */
   BLU_ROLE_SQUARES,  /* f32 scalar: sum of squares of the gradient of the parameter `name`, before clipping */
-  BLU_ROLE_NORM      /* f32 scalar: norm of all gradients, before clipping */
+  BLU_ROLE_NORM,     /* f32 scalar: norm of all gradients, before clipping */
+  BLU_ROLE_CACHE     /* kept between the runs of entries, zero at the start of a session, never saved */
 } BluRole;
 
 /* A tensor at a fixed place of the arena. Row-major, dense. */

@@ -43,7 +43,7 @@ static void add_point(Curve *curve, Point point) {
   if (!(curve->points & (curve->points - 1))) { /* 0, 1, 2, 4, ...: full */
     int64_t room = curve->points ? 2 * curve->points : 1;
     curve->point = realloc(curve->point, (size_t)room * sizeof *curve->point);
-    if (!curve->point) abort();
+    blu_need(curve->point);
   }
   curve->point[curve->points++] = point;
 }

@@ -95,7 +95,7 @@ static void *work(void *argument) {
 
 BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   BluPool *pool = NULL;
-  if (posix_memalign((void **)&pool, _Alignof(BluPool), sizeof *pool)) abort();
+  pool = blu_need(posix_memalign((void **)&pool, _Alignof(BluPool), sizeof *pool) ? NULL : pool);
   memset(pool, 0, sizeof *pool);
   pool->arena = arena->base;
   pool->scratch = arena->scratch;

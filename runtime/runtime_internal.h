@@ -47,6 +47,7 @@ bool blu_text_ends(const char *text, const char *ending); /* and there is someth
 /* printf into a new string; the caller frees it. */
 char *blu_text_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* calloc for small tables that a trainer can't do without; never NULL. */
+void *blu_need(void *memory); /* memory itself; NULL, out of memory, aborts: the one place */
 void *blu_new(int64_t count, size_t size);
 
 /* --- program.c: looking things up in a BluProgram ----------------------------------------------------------------- */

@@ -67,7 +67,7 @@ bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *pr
   char *header = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&header, &bytes);
-  if (!out) abort();
+  blu_need(out);
   print_header(out, tensor, tensors);
   while (fflush(out), bytes % 8) fputc(' ', out);
   fclose(out);
@@ -277,7 +277,7 @@ static bool read_entry(Reader *r, BluSafetensors *file, int64_t *capacity, bool 
   if (file->tensors == *capacity) {
     *capacity = 2 * *capacity + 16;
     file->tensor = realloc(file->tensor, (size_t)*capacity * sizeof *file->tensor);
-    if (!file->tensor) abort();
+    blu_need(file->tensor);
   }
   BluSlot *tensor = &file->tensor[file->tensors++];
   *tensor = (BluSlot){.name = name};

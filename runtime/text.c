@@ -87,20 +87,22 @@ bool blu_text_ends(const char *text, const char *ending) {
   return length > last && !strcmp(text + length - last, ending);
 }
 
+void *blu_need(void *memory) {
+  if (!memory) abort();
+  return memory;
+}
+
 char *blu_text_print(const char *format, ...) {
   char *text = NULL;
   va_list args;
   va_start(args, format);
   int length = vasprintf(&text, format, args);
   va_end(args);
-  if (length < 0) abort();
-  return text;
+  return blu_need(length < 0 ? NULL : text);
 }
 
 void *blu_new(int64_t count, size_t size) {
-  void *memory = calloc(count > 0 ? (size_t)count : 1, size);
-  if (!memory) abort();
-  return memory;
+  return blu_need(calloc(count > 0 ? (size_t)count : 1, size));
 }
 
 char *blu_text_path(const char *dir, const char *name) {

@@ -27,7 +27,7 @@ char *blu_train_state_print(const BluTrainer *t) {
   char *text = NULL;
   size_t size;
   FILE *file = open_memstream(&text, &size);
-  if (!file) abort();
+  blu_need(file);
   BluTrainPlan plan = t->plan;
   const BluTrainWatch *w = &t->watch;
   fprintf(file, "step=%" PRId64 "\nskipped=%" PRId64 "\nepoch=%" PRId64 "\nposition=%" PRId64 "\n", t->step, t->skipped,

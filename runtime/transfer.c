@@ -78,7 +78,7 @@ static char *import_text(const BluProgram *program, int64_t seed, const double *
   char *text = NULL;
   size_t size;
   FILE *file = open_memstream(&text, &size);
-  if (!file) abort();
+  blu_need(file);
   fprintf(file, "step=0\nseed=%" PRId64 "\nimported=1\n", seed);
   for (int64_t i = 0; i < program->scalars; i++)
     if (program->scalar[i].role == BLU_ROLE_RUN) fprintf(file, "run.%s=%.17g\n", program->scalar[i].name, run[i]);

@@ -68,7 +68,7 @@ static bool read_first(Reader *r, BluCsv *csv) {
   for (int64_t i = 0; i < csv->columns; i++) {
     read_field(r, &field, &length, &last);
     csv->name[i] = strndup(field, (size_t)length);
-    if (!csv->name[i]) abort();
+    blu_need(csv->name[i]);
   }
   r->line = csv->first_line = 2;
   return true;

@@ -1,4 +1,4 @@
-/* blu_front.c - the front end alone, for tests: blu-front [--emit=ast|blu] [--locations] [-D NAME=VALUE] FILE
+/* blu_front.c - the front end alone, for tests: blu-front [--emit=ast|blu] [--locations] [--holes] [-D NAME=VALUE] FILE
  * Prints the tree or the module to stdout, diagnostics to stderr. Exit status 1 after errors, 2 for a wrong command
  * line.
  * --fail-at=OP reports each op of that name through blu_frontend_error_at, as a later stage would. */
@@ -42,28 +42,39 @@ static int build(const BluFrontendOptions *o, BluDiags *ds, bool locations, cons
   return good && !blu_diags_errors(ds) ? 0 : 1;
 }
 
+/* --format: the canonical layout to stdout; exit status 3 if the file has another one. */
+static int format(const BluFrontendOptions *o, BluDiags *ds) {
+  bool changed = false;
+  const char *text = blu_frontend_format(o, ds, &changed);
+  if (text) fputs(text, stdout);
+  return text ? 3 * changed : 1;
+}
+
 int main(int argc, char **argv) {
   enum { MOST = 16 };
   const char *defs[MOST], *path = NULL, *fail = NULL;
-  bool ast = false, locations = false;
+  bool ast = false, locations = false, holes = false, layout = false, json = false;
   int ndefs = 0;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--emit=ast")) ast = true;
     else if (!strcmp(argv[i], "--emit=blu")) ast = false;
     else if (!strcmp(argv[i], "--locations")) locations = true;
+    else if (!strcmp(argv[i], "--holes")) holes = true;
+    else if (!strcmp(argv[i], "--format")) layout = true;
+    else if (!strcmp(argv[i], "--json")) json = true;
     else if (!strncmp(argv[i], "--fail-at=", 10)) fail = argv[i] + 10;
     else if (!strcmp(argv[i], "-D") && i + 1 < argc && ndefs < MOST) defs[ndefs++] = argv[++i];
     else if (argv[i][0] != '-' && !path) path = argv[i];
     else path = NULL, i = argc;
   }
   if (!path) {
-    fputs("usage: blu-front [--emit=ast|blu] [--locations] [-D NAME=VALUE] [--fail-at=OP] FILE\n", stderr);
+    fputs("usage: blu-front [--emit=ast|blu] [--locations] [--holes] [-D NAME=VALUE] [--fail-at=OP] FILE\n", stderr);
     return 2;
   }
-  BluFrontendOptions o = {path, ndefs, defs};
+  BluFrontendOptions o = {.path = path, .ndefs = ndefs, .defs = defs, .holes = holes};
   BluDiags *ds = blu_diags_make();
-  int status = ast ? !blu_frontend_print_ast(&o, ds, stdout) : build(&o, ds, locations, fail);
-  blu_diags_print(ds, stderr);
+  int status = layout ? format(&o, ds) : ast ? !blu_frontend_print_ast(&o, ds, stdout) : build(&o, ds, locations, fail);
+  blu_diags_print_as(ds, stderr, json ? BLU_DIAGS_JSON : BLU_DIAGS_TEXT);
   blu_diags_free(ds);
   return status;
 }

@@ -60,6 +60,17 @@ awk 'BEGIN { for (i = 0; i < 40000; i++) printf "const name_%d = %d + 1;\n", i, 
 expect 0 "" "a file of 1 MB" large.blu
 awk 'BEGIN { for (i = 0; i < 40000; i++) printf "const name_%d = name_x%d;\n", i, i }' > large.blu
 expect 1 "more" "40000 errors" large.blu
+awk 'BEGIN { for (i = 0; i < 100000; i++) printf "const name_%d = name_x%d;\n", i, i }' > large.blu
+expect 1 "more" "100000 unknown names" large.blu
+awk 'BEGIN { for (i = 0; i < 100000; i++) printf "const const = %d;\n", i }' > large.blu
+expect 1 "more" "100000 syntax errors" large.blu
+awk 'BEGIN { for (i = 0; i < 100000; i++) printf "const n%d = 1 / 0;\n", i }' > large.blu
+expect 1 "E0311" "100000 divisions by zero" large.blu
+awk 'BEGIN { for (i = 0; i < 100000; i++) printf "const n%d = \"\\q\";\n", i }' > large.blu
+expect 1 "E0105" "100000 bad strings" large.blu
+awk 'BEGIN { for (i = 0; i < 350000; i++) printf "const name_%d = %d + 1;  // x\n", i, i }' > large.blu
+expect 0 "" "a file of 10 MB" large.blu
+expect 3 "" "layout of a file of 10 MB" --format large.blu
 { printf 'const a = "'; repeat 'x' 1000000; printf '";\n'; } > large.blu
 expect 0 "" "a string of 1 MB" large.blu
 printf 'fn f0(x) { x }\n' > wide.blu

@@ -33,11 +33,7 @@ most_ends() {
     frontend/lexer.l) echo 1 ;;        # flex is out of memory, and would exit
     runtime/data/files.c) echo 1 ;;    # more memory to hold than files: a bug of a data source
     runtime/commands.c) echo 2 ;;      # a signal handler: a mapped file became shorter, and its reader has no way back
-    dialects/memory.c | frontend/arena.c) echo 1 ;; # out of memory: the one place of the folder
-    runtime/text.c) echo 2 ;;                       # the same, for memory and for text
-    # out of memory in what the C library allocates by other means
-    runtime/pool.c | runtime/train.c | runtime/train_state.c | runtime/data/csv.c) echo 1 ;;
-    runtime/safetensors.c) echo 2 ;;
+    dialects/memory.c | frontend/arena.c | runtime/text.c) echo 1 ;; # out of memory: the one place of the folder
     *) echo 0 ;;
   esac
 }
