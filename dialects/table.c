@@ -4,18 +4,16 @@
 
 #include "optable.inc"
 
+/* Asked for each op in each pass: most rows differ in the first letter. MLIR's names end with NUL. */
 const BluOp *blu_op_find(const char *name) {
   for (int i = 0; i < blu_nops; i++)
-    if (!strcmp(blu_ops[i].name, name)) return &blu_ops[i];
+    if (blu_ops[i].name[0] == name[0] && !strcmp(blu_ops[i].name, name)) return &blu_ops[i];
   return NULL;
 }
 
 const BluOp *blu_op_of(MlirOperation op) {
   MlirStringRef s = mlirIdentifierStr(mlirOperationGetName(op));
-  if (s.length < 5 || memcmp(s.data, "blu.", 4)) return NULL;
-  for (int i = 0; i < blu_nops; i++)
-    if (strlen(blu_ops[i].name) == s.length - 4 && !memcmp(blu_ops[i].name, s.data + 4, s.length - 4)) return &blu_ops[i];
-  return NULL;
+  return s.length < 5 || memcmp(s.data, "blu.", 4) ? NULL : blu_op_find(s.data + 4);
 }
 
 const BluOpCase *blu_op_cases(const BluOp *op) { return op->rule->uncoded ? op->rule->uncoded : op->rule->cases; }

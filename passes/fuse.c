@@ -350,6 +350,7 @@ static char *printed(MlirOperation func) {
   Text t = {0};
   MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
   mlirOpPrintingFlagsAssumeVerified(flags);
+  mlirOpPrintingFlagsUseLocalScope(flags); /* else MLIR numbers the whole module for each kernel */
   mlirOperationPrintWithFlags(func, flags, append, &t);
   mlirOpPrintingFlagsDestroy(flags);
   size_t name = strcspn(t.text, "(");
