@@ -44,3 +44,23 @@ func.func @not_noted(%x: tensor<4x10xf32> {blu.role = "data", blu.name = "x"}, %
   %2 = blu.cross_entropy %x, %i : (tensor<4x10xf32>, tensor<4xi32>) -> tensor<4xf32>
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
+
+// Ids of a gather are rows of the table.
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME: tensor<4xi32> {blu.bound = 7 : i64
+func.func @rows(%t: tensor<7x3xf32> {blu.role = "param", blu.name = "t"}, %i: tensor<4xi32> {blu.role = "data", blu.name = "i"}) -> tensor<4x3xf32> {
+  %0 = blu.gather %t, %i : (tensor<7x3xf32>, tensor<4xi32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+
+// A number outside of the classes that labels are compared with is allowed in the data: there is no bound then.
+// CHECK-LABEL: func.func @ignored(
+// CHECK-NOT: blu.bound
+// CHECK: return
+func.func @ignored(%x: tensor<4x10xf32> {blu.role = "data", blu.name = "x"}, %y: tensor<4xi32> {blu.role = "data", blu.name = "y"})
+    -> (tensor<4xf32>, tensor<4xi1>) {
+  %0 = blu.cross_entropy %x, %y : (tensor<4x10xf32>, tensor<4xi32>) -> tensor<4xf32>
+  %c = blu.constant {elem = i32, shape = array<i64: 4>, value = -100.0 : f64} : () -> tensor<4xi32>
+  %1 = blu.ne %y, %c : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+  return %0, %1 : tensor<4xf32>, tensor<4xi1>
+}

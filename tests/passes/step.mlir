@@ -108,3 +108,29 @@ func.func @predict(%x: tensor<4xf32> {blu.role = "input", blu.name = "x"}) -> (t
   %0 = blu.exp %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+//--- frozen_and_state.mlir
+// A parameter that the update doesn't change has no part in squares, norm and guard. A module's own state is computed before the guard,
+// and is a result like the parameters: the guard doesn't look at it.
+// CHECK: func.func @train(
+// CHECK-NOT: blu.name = "frozen", blu.role = "squares"
+// CHECK: %[[running:[0-9]+]] = blu.exp
+// CHECK: %[[sq:[0-9]+]] = blu.mul %[[g:[a-z0-9]+]], %[[g]]
+// CHECK: %[[s:[0-9]+]] = blu.sum %[[sq]]
+// CHECK: %[[norm:[0-9]+]] = blu.sqrt %[[s]]
+// CHECK: blu.guard %[[loss:[0-9]+]], %[[loss]], %[[s]], %[[norm]] :
+// CHECK: return %[[loss]], %[[loss]], %[[s]], %[[norm]], %[[running]], %{{[0-9]+}} :
+func.func @train(%x: tensor<4xf32> {blu.role = "data", blu.name = "x"}, %f: tensor<4xf32> {blu.role = "param", blu.name = "frozen"},
+                 %w: tensor<4xf32> {blu.role = "param", blu.name = "w"}, %r: tensor<4xf32> {blu.role = "state", blu.name = "running"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"},
+        tensor<4xf32> {blu.role = "state", blu.name = "running"}, tensor<4xf32> {blu.role = "grad", blu.name = "frozen"},
+        tensor<4xf32> {blu.role = "grad", blu.name = "w"}) {
+  %0 = blu.sum %x : (tensor<4xf32>) -> tensor<f32>
+  %1 = blu.exp %r : tensor<4xf32>
+  return %0, %0, %1, %f, %x : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+func.func @update(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}, %g: tensor<4xf32> {blu.role = "grad", blu.name = "w"})
+    -> (tensor<4xf32> {blu.role = "param", blu.name = "w"}) {
+  %0 = blu.sub %w, %g : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
