@@ -28,7 +28,7 @@ compile() {
   size=$(stat -c %s build/demo/fashion)
   echo "compile: models/fashion.blu -> build/demo/fashion, $(((size + 512) / 1024)) KB, $((($(date +%s%N) - start) / 1000000)) ms"
   if ldd build/demo/fashion > /dev/null 2>&1; then blu_fail "build/demo/fashion is not static"; fi
-  echo "         one static program: it runs on any x86-64 Linux, without Blu or a library"
+  echo "         one static program: it needs neither Blu nor a library, only Linux on an x86-64 processor like this one"
 }
 
 # The first run folder that isn't there yet.
