@@ -71,12 +71,16 @@ static bool load(const Setting *set, MlirModule planned, Loaded *l) {
   return good;
 }
 
-/* Launches in order; pieces of each one by one or in runs, shuffled. */
+/* Launches in order; the pieces of each all at once, or one by one, shuffled. */
 static void run(const BluProgram *p, const BluFunction *f, char *arena, char *scratch) {
   for (int64_t i = 0; i < f->launches; i++) {
     int64_t n = f->launch[i].pieces, *order = malloc((size_t)n * sizeof *order);
-    bool reversed = harness_random() & 1, whole = harness_random() & 1;
-    for (int64_t k = 0; k < n; k++) order[k] = reversed ? n - 1 - k : k;
+    bool whole = harness_random() & 1;
+    for (int64_t k = 0; k < n; k++) order[k] = k;
+    for (int64_t k = n - 1; k > 0; k--) {
+      int64_t j = (int64_t)(harness_random() % (uint64_t)(k + 1)), swap = order[k];
+      order[k] = order[j], order[j] = swap;
+    }
     memset(scratch, 0xff, (size_t)p->scratch_bytes);
     if (whole) f->launch[i].kernel(arena, f->launch[i].offset, scratch, 0, n);
     else for (int64_t k = 0; k < n; k++) f->launch[i].kernel(arena, f->launch[i].offset, scratch, order[k], order[k] + 1);
