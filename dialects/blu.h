@@ -208,6 +208,28 @@ bool blu_is(MlirOperation op, const char *name);                  /* "add": is i
 MlirOperation blu_def(MlirValue v);                               /* defining op; null for an argument */
 bool blu_constant_value(MlirValue v, double *value);              /* v is a blu.constant */
 
+/* ---- scan ---- */
+
+/* blu.scan runs a private function of the module, its body, `steps` times. Operands: the carries' first values, then tensors whose
+ * leading dimension is `steps` and of which each run gets one slice, then tensors that every run gets whole. The body returns the
+ * new carries and further results; the op's results are the last carries and those further results stacked along a leading
+ * dimension. With `reverse` the runs go from the last slice to the first. A body belongs to one scan. */
+typedef struct {
+  int carries, sequences, fixed, stacked;
+  int64_t steps;
+  bool reverse;
+  const char *body; /* borrowed from the context */
+} BluScan;
+
+bool blu_scan_of(MlirOperation op, BluScan *s);   /* false: not a scan */
+/* carries, sequences, steps and reverse of s are read; the rest follows from the body and the n operands, which fit together. */
+MlirOperation blu_scan_build(BluBuilder *b, const BluScan *s, MlirOperation body, int n, const MlirValue *in);
+MlirOperation blu_scan_body(MlirOperation scan);  /* the function, found through the module that the scan stands in */
+BluType blu_scan_slice(const BluType *t);         /* without the leading dimension */
+BluType blu_scan_stack(const BluType *t, int64_t steps);
+bool blu_is_body(MlirOperation func);             /* a private function that is no kernel */
+void blu_set_body(MlirOperation func);            /* makes it private */
+
 /* ---- gradient rules ---- */
 
 struct BluVjp {

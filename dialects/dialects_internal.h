@@ -7,6 +7,7 @@ extern "C" {
 #endif
 /* Asks the rule of `op` and compares its result type with what infer gives. */
 bool blu_verify(MlirOperation op, char *why, size_t size);
+bool blu_scan_verify(MlirOperation op, char *why, size_t size);
 MlirDialectHandle mlirGetDialectHandle__blu__(void);
 
 MlirAttribute blu_attr_to_mlir(MlirContext ctx, const BluAttr *a);

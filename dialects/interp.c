@@ -23,6 +23,48 @@ static bool run_call(MlirModule m, MlirOperation op, BluMap *values, BluWhy *why
   return good;
 }
 
+/* Operands of one run of a scan's body: the carries as they are now, slice t of each sequence, the rest whole. */
+static void scan_arguments(MlirOperation op, const BluScan *s, const BluMap *values, int64_t t, double *const *carry, const double **args) {
+  for (int i = 0; i < s->carries + s->sequences + s->fixed; i++) {
+    BluType type = blu_value_type(mlirOperationGetOperand(op, i)), slice = blu_scan_slice(&type);
+    const double *whole = result_of(values, mlirOperationGetOperand(op, i));
+    bool sequence = i >= s->carries && i < s->carries + s->sequences;
+    args[i] = i < s->carries ? carry[i] : sequence ? whole + t * blu_type_count(&slice) : whole;
+  }
+}
+
+static bool run_scan(MlirModule m, MlirOperation op, BluMap *values, BluWhy *why) {
+  BluScan s;
+  blu_scan_of(op, &s);
+  MlirOperation body = blu_func_find(m, s.body);
+  if (mlirOperationIsNull(body)) return blu_refuse(why, "body", -1, "a scan over a function that is not there");
+  int nin = s.carries + s.sequences + s.fixed, nout = s.carries + s.stacked;
+  const double **args = blu_alloc_zeroed((size_t)nin + 1, sizeof *args);
+  double **made = blu_alloc_zeroed((size_t)nout + 1, sizeof *made), **result = blu_alloc_zeroed((size_t)nout + 1, sizeof *result);
+  for (int i = 0; i < nout; i++) {
+    MlirValue v = mlirOperationGetResult(op, i);
+    BluType t = blu_value_type(v);
+    size_t bytes = (size_t)blu_type_count(&t) * sizeof(double);
+    result[i] = blu_alloc_zeroed(bytes + 1, 1);
+    if (i < s.carries) memcpy(result[i], result_of(values, mlirOperationGetOperand(op, i)), bytes);
+    blu_map_set(values, v.ptr, result[i]);
+  }
+  bool good = true;
+  for (int64_t k = 0; good && k < s.steps; k++) {
+    int64_t t = s.reverse ? s.steps - 1 - k : k;
+    scan_arguments(op, &s, values, t, result, args);
+    good = blu_interp_run(m, body, args, made, why);
+    for (int i = 0; good && i < nout; i++) {
+      BluType type = blu_func_result(body, i).type;
+      size_t n = (size_t)blu_type_count(&type);
+      memcpy(result[i] + (i < s.carries ? 0 : (size_t)t * n), made[i], n * sizeof(double));
+      free(made[i]);
+    }
+  }
+  free(args), free(made), free(result);
+  return good;
+}
+
 static bool run_op(MlirOperation m, const BluOp *op, BluMap *values, BluWhy *why) {
   BluSig sig;
   blu_sig_of(m, &sig);
@@ -43,7 +85,8 @@ bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args,
   bool good = true;
   for (MlirOperation o = mlirBlockGetFirstOperation(block); good && !mlirOperationEqual(o, end); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
-    if (!op) good = run_call(m, o, &values, why);
+    if (blu_is(o, "scan")) good = run_scan(m, o, &values, why);
+    else if (!op) good = run_call(m, o, &values, why);
     else if (op->nout) good = run_op(o, op, &values, why);
   }
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(end); good && i < n; i++) { /* copies: a value may be returned twice */
