@@ -50,10 +50,10 @@ static void group_add(Fuse *f, int g, MlirOperation op) {
   blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
 }
 
-/* The group whose kernel puts v's bytes into memory: -1 for arguments, INT_MAX for what is nowhere stored. */
+/* The group whose kernel puts v's bytes into memory: -1 for arguments and results of scans, INT_MAX for what is nowhere stored. */
 static int stored_by(const Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d)) return -1;
+  if (mlirOperationIsNull(d) || blu_is(d, "scan")) return -1;
   int g = group_of(f, d);
   if (g >= 0) return g;
   return blu_map_get(&f->stored, d.ptr) ? stored_by(f, mlirOperationGetOperand(d, 0)) : INT_MAX;
@@ -180,7 +180,7 @@ static void place_alone(Fuse *f, MlirOperation op);
 /* Gives v a place in memory: free ops become kernels of their own, a reshape stays a view of a stored value. */
 static void store(Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d) || group_of(f, d) >= 0) return;
+  if (mlirOperationIsNull(d) || blu_is(d, "scan") || group_of(f, d) >= 0) return;
   if (is_waiting(f, d)) {
     place_alone(f, d);
     return;

@@ -14,6 +14,13 @@ MlirOperation *blu_module_funcs(MlirModule m, int *n);
 /* Removes pure ops whose results nobody uses. */
 void blu_remove_dead(MlirBlock block);
 void blu_replace(MlirOperation op, MlirValue by); /* all uses of op's result; op goes away */
+bool blu_is_call(MlirOperation op);               /* func.call */
+bool blu_is_launch(MlirOperation op);             /* what takes time in a function of kernels: a call or a scan */
+bool blu_is_kernel(MlirOperation func);
+/* The result that is the same bytes as the operand at u: of a reshape, or the last value of a scan's carry; null: none. */
+MlirValue blu_same_bytes(MlirOpOperand u);
+/* The value that v is another name of: through reshapes, and from last values of carries to first ones. */
+MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);

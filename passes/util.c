@@ -55,6 +55,28 @@ void blu_replace(MlirOperation op, MlirValue by) {
   mlirOperationDestroy(op);
 }
 
+bool blu_is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
+bool blu_is_launch(MlirOperation op) { return blu_is_call(op) || blu_is(op, "scan"); }
+bool blu_is_kernel(MlirOperation func) { return *blu_get_string(func, "blu.kernel") != 0; }
+
+MlirValue blu_same_bytes(MlirOpOperand u) {
+  MlirOperation user = mlirOpOperandGetOwner(u);
+  intptr_t i = (intptr_t)mlirOpOperandGetOperandNumber(u);
+  BluScan s;
+  bool same = blu_is(user, "reshape") || (blu_scan_of(user, &s) && i < s.carries);
+  return same ? mlirOperationGetResult(user, i) : (MlirValue){0};
+}
+
+MlirValue blu_root(MlirValue v) {
+  for (MlirOperation d = blu_def(v); !mlirOperationIsNull(d); d = blu_def(v)) {
+    BluScan s;
+    intptr_t i = mlirOpResultGetResultNumber(v);
+    if (!blu_is(d, "reshape") && !(blu_scan_of(d, &s) && i < s.carries)) break;
+    v = mlirOperationGetOperand(d, i);
+  }
+  return v;
+}
+
 const char *blu_func_name(MlirOperation f) { return blu_get_string(f, "sym_name"); }
 
 void blu_set_int(MlirOperation op, const char *name, int64_t v) {
