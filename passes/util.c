@@ -40,13 +40,19 @@ MlirOperation *blu_module_funcs(MlirModule m, int *n) {
   return ops;
 }
 
+static bool is_dead(MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  if (!(op && op->pure) && !blu_is(o, "scan")) return false;
+  for (intptr_t i = 0, n = mlirOperationGetNumResults(o); i < n; i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(o, i)))) return false;
+  return true;
+}
+
 void blu_remove_dead(MlirBlock block) {
   int n;
   MlirOperation *ops = list(block, &n);
-  for (int i = n - 1; i >= 0; i--) {
-    const BluOp *op = blu_op_of(ops[i]);
-    if (op && op->pure && mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(ops[i], 0)))) mlirOperationDestroy(ops[i]);
-  }
+  for (int i = n - 1; i >= 0; i--)
+    if (is_dead(ops[i])) mlirOperationDestroy(ops[i]);
   free(ops);
 }
 
