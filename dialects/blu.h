@@ -192,6 +192,7 @@ typedef struct {
 MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, int nargs, const BluPort *args, MlirBlock *block);
 /* Appends func.return and writes the function's type and result dictionaries. */
 void blu_func_return(MlirOperation func, MlirLocation loc, int n, const MlirValue *values, const BluPort *ports);
+MlirModule blu_module_of(MlirOperation op);                       /* that it stands in; null: none */
 MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
 MlirBlock blu_func_block(MlirOperation func);
 int blu_func_nargs(MlirOperation func);
@@ -254,8 +255,9 @@ struct BluRefCall {
 };
 
 /* Runs a function of one block (blu ops, calls of other functions of the module) through the rules' ref.
- * args[i] points at count(arg i) doubles; results[i] is malloc'ed here, the caller frees it. f32 values are *not* rounded:
- * this is the meaning in exact arithmetic, as near as double comes. false: an op without ref, named in why. */
+ * args[i] points at count(arg i) doubles; results[i] is malloc'ed here, the caller frees it, NULL after an error. f32 values are *not*
+ * rounded, but constants and what is made of constants alone: this is the meaning in exact arithmetic, as near as double comes.
+ * false: an op without ref, named in why, or a call of what can't be called. */
 bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why);
 
 /* ---- lowering of elementwise ops ---- */

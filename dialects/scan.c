@@ -50,10 +50,14 @@ void blu_set_body(MlirOperation func) {
   mlirOperationRemoveAttributeByName(func, ref("res_attrs"));
 }
 
+MlirModule blu_module_of(MlirOperation op) { /* the nearest one: while a file is read, another stands around it */
+  while (!mlirOperationIsNull(op) && !mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("builtin.module")))
+    op = mlirOperationGetParentOperation(op);
+  return mlirOperationIsNull(op) ? (MlirModule){0} : mlirModuleFromOperation(op);
+}
+
 static MlirOperation find(MlirOperation scan, const char *name) {
-  MlirOperation top = scan;
-  for (MlirOperation up; up = mlirOperationGetParentOperation(top), !mlirOperationIsNull(up);) top = up;
-  MlirModule m = mlirModuleFromOperation(top);
+  MlirModule m = blu_module_of(scan);
   return mlirModuleIsNull(m) ? (MlirOperation){0} : blu_func_find(m, name);
 }
 

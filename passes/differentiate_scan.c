@@ -25,11 +25,6 @@ static int find(const Values *l, int from, MlirValue v) {
   return -1;
 }
 
-static MlirModule module_of(MlirOperation op) {
-  for (MlirOperation up; up = mlirOperationGetParentOperation(op), !mlirOperationIsNull(up);) op = up;
-  return mlirModuleFromOperation(op);
-}
-
 /* A new body with these argument types, named after `from`. */
 static MlirOperation new_body(MlirModule m, MlirOperation from, const char *suffix, int nargs, const BluPort *args, MlirBlock *block) {
   char name[256];
@@ -70,7 +65,7 @@ static void own_bodies(MlirOperation f) {
   MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
   for (int i = 0; i < n; i++) {
     if (!blu_is(ops[i], "scan")) continue;
-    MlirOperation body = clone_body(module_of(f), blu_scan_body(ops[i]));
+    MlirOperation body = clone_body(blu_module_of(f), blu_scan_body(ops[i]));
     MlirAttribute name = mlirFlatSymbolRefAttrGet(mlirOperationGetContext(f), mlirStringRefCreateFromCString(blu_func_name(body)));
     mlirOperationSetAttributeByName(ops[i], mlirStringRefCreateFromCString("body"), name);
     own_bodies(body);
@@ -208,7 +203,7 @@ bool blu_scan_vjp(BluBuilder *b, MlirOperation scan, const MlirValue *ct, const 
   Back k = {.scan = scan};
   blu_scan_of(scan, &k.s);
   const BluScan *s = &k.s;
-  MlirModule m = module_of(scan);
+  MlirModule m = blu_module_of(scan);
   MlirOperation body = blu_scan_body(scan);
   MlirBlock from = blu_func_block(body);
   MlirOperation end = mlirBlockGetTerminator(from), back = new_body(m, body, "back", 0, NULL, &k.block);

@@ -9,7 +9,7 @@
 bool blu_error(MlirLocation loc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The ops of a block in order; the caller frees the array. */
 MlirOperation *blu_block_ops(MlirBlock block, int *n);
-/* The functions of a module in order; the caller frees the array. */
+/* The functions of a module that have a body, in order; the caller frees the array. */
 MlirOperation *blu_module_funcs(MlirModule m, int *n);
 /* Removes pure ops whose results nobody uses. */
 void blu_remove_dead(MlirBlock block);

@@ -35,7 +35,8 @@ MlirOperation *blu_module_funcs(MlirModule m, int *n) {
   int all, k = 0;
   MlirOperation *ops = list(mlirModuleGetBody(m), &all);
   for (int i = 0; i < all; i++)
-    if (mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(ops[i])), ref("func.func"))) ops[k++] = ops[i];
+    if (mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(ops[i])), ref("func.func")) && !mlirBlockIsNull(blu_func_block(ops[i])))
+      ops[k++] = ops[i];
   *n = k;
   return ops;
 }
