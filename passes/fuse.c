@@ -175,14 +175,38 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   return true;
 }
 
+static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    BluType t = blu_value_type(v);
+    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
+    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
+      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
+  }
+  return false;
+}
+
 static void place_alone(Fuse *f, MlirOperation op);
+static void settle(Fuse *f, MlirValue v, int g);
+
+/* op joins group `last`, or the first later one that reads a tensor that op reads, if it fits there; false: into none. */
+static bool join_reader(Fuse *f, MlirOperation op, int last) {
+  for (int g = last < 0 ? 0 : last; g < f->n; g++) {
+    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
+    for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
+    if (latest_of_operands(f, op) <= g) group_add(f, g, op);
+    else place_alone(f, op);
+    return true;
+  }
+  return false;
+}
 
 /* Gives v a place in memory: free ops become kernels of their own, a reshape stays a view of a stored value. */
 static void store(Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
   if (mlirOperationIsNull(d) || blu_is(d, "scan") || group_of(f, d) >= 0) return;
   if (is_waiting(f, d)) {
-    place_alone(f, d);
+    if (!join_reader(f, d, -1)) place_alone(f, d);
     return;
   }
   if (blu_is(d, "reshape")) {
@@ -258,32 +282,13 @@ static void place_alone(Fuse *f, MlirOperation op) {
   group_add(f, g, op);
 }
 
-static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
-  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
-    MlirValue v = mlirOperationGetOperand(op, i);
-    BluType t = blu_value_type(v);
-    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
-    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
-      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
-  }
-  return false;
-}
-
 static void place_op(Fuse *f, MlirOperation op) {
-  intptr_t n = mlirOperationGetNumOperands(op);
   int last = latest_of_operands(f, op);
   if (last < 0 && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
-  for (int g = last < 0 ? f->n : last; g < f->n; g++) {
-    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
-    for (intptr_t i = 0; i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
-    if (latest_of_operands(f, op) <= g) group_add(f, g, op);
-    else place_alone(f, op);
-    return;
-  }
-  place_alone(f, op);
+  if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
 }
 
 static void form_groups(Fuse *f) {

@@ -24,6 +24,7 @@ typedef struct {
   Kept *kept;
   int nkept, cap;
   int64_t kept_bytes;
+  bool good;
 } Plan;
 
 typedef struct {
@@ -308,6 +309,15 @@ static bool target_of(const Func *f, int i, int64_t *offset, MlirValue *old) {
   return true;
 }
 
+/* Moves the reshapes behind which v is an argument to the front of the block; returns the op that follows them. */
+static MlirOperation to_front(MlirBlock block, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d)) return mlirBlockGetFirstOperation(block);
+  MlirOperation first = to_front(block, mlirOperationGetOperand(d, 0));
+  if (!mlirOperationEqual(first, d)) mlirOperationMoveBefore(d, first);
+  return mlirOperationGetNextInBlock(d);
+}
+
 /* Results that have a place go there: directly, or by a copy at the end. A result that is the old value of another such tensor is
  * first copied aside, so that no new value is written over it before: a swap works. */
 static void place_results(Func *f) {
@@ -320,8 +330,10 @@ static void place_results(Func *f) {
       int64_t offset;
       if (!target_of(f, i, &offset, &old) || (!mlirValueIsNull(old) && mlirValueEqual(v, old))) continue;
       if (aside) { /* in a body at its start, where all that it gets is still there, so that a carry can then be changed in place */
-        MlirOperation before = mlirOperationIsNull(f->scan) ? end : mlirBlockGetFirstOperation(block);
-        if (mlirValueIsABlockArgument(v)) mlirOperationSetOperand(end, i, insert_copy(f, mlirOperationGetOperand(end, i), before));
+        if (!mlirValueIsABlockArgument(v)) continue;
+        MlirValue from = mlirOperationGetOperand(end, i);
+        MlirOperation before = mlirOperationIsNull(f->scan) ? end : to_front(block, from);
+        mlirOperationSetOperand(end, i, insert_copy(f, from, before));
         continue;
       }
       if (!may_replace(f, v, old)) {
@@ -337,10 +349,7 @@ static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan);
 /* The bytes that one run of the body of `scan` needs. */
 static int64_t plan_body(Plan *p, MlirOperation scan) {
   MlirOperation body = blu_scan_body(scan);
-  if (blu_get_int(body, "blu.bytes", -1) >= 0) {
-    fprintf(stderr, "blu: internal error: plan: two scans share the body %s\n", blu_func_name(body));
-    abort();
-  }
+  if (blu_get_int(body, "blu.bytes", -1) >= 0) p->good = blu_error(mlirOperationGetLocation(scan), "another scan has this body");
   return plan_function(p, body, scan);
 }
 
@@ -420,7 +429,7 @@ static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan) {
 bool blu_pass_plan(MlirModule m) {
   int n;
   MlirOperation *funcs = blu_module_funcs(m, &n);
-  Plan p = {.module = m};
+  Plan p = {.module = m, .good = true};
   keep_all(&p, funcs, n);
   int64_t arena = p.kept_bytes;
   for (int i = 0; i < n; i++) {
@@ -432,5 +441,5 @@ bool blu_pass_plan(MlirModule m) {
   blu_set_int(mlirModuleGetOperation(m), "blu.arena", arena);
   free(p.kept);
   free(funcs);
-  return true;
+  return p.good;
 }

@@ -90,6 +90,8 @@ static void rebuild(MlirOperation scan, BluScan s, MlirOperation body, const boo
     if (unchanged[i]) {
       MlirValue arg = mlirBlockGetArgument(block, i), moved = mlirBlockAddArgument(block, mlirValueGetType(arg), end_loc);
       mlirValueReplaceAllUsesOfWith(arg, moved);
+      for (int k = 0; k < out.n; k++)
+        if (mlirValueEqual(out.v[k], arg)) out.v[k] = moved;
     }
   BluMap kept = {0}; /* arguments that the return alone names */
   for (int i = 0; i < out.n; i++) blu_map_set(&kept, out.v[i].ptr, (void *)out.v[i].ptr);
