@@ -108,6 +108,11 @@ typedef struct {
 /* Reads element `index` (i64) of an operand for `move`; the index must be inside of the operand, whatever is selected later. */
 typedef BluEmitVal (*BluMoveLoad)(void *user, int operand, BluEmitVal index);
 
+/* Columns [from, to) of a move's result, along its last dimension, that are moved together: all conditions are the same for all of them,
+ * and operands whose bit is set are read at places that grow with the column, by 1; others at one place for all, if the result is theirs. */
+typedef struct { int64_t from, to; unsigned operands; } BluRun;
+enum { BLU_MAX_RUNS = 3 };
+
 typedef struct {
   BluKind kind;
   const char *labels;                     /* names of the constraints that infer checks, for docs and tests: "float rank" */
@@ -117,6 +122,7 @@ typedef struct {
   BluEmitVal (*lower)(BluEmit *e, const BluAttrs *a, const BluEmitVal *in, int nin); /* ELEMENT only */
   /* MOVE only: the result's element at the coordinates at[0 .. rank). All values are scalars. */
   BluEmitVal (*move)(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user);
+  int (*runs)(const BluSig *s, BluRun *run); /* MOVE only: the runs of a row, in order; 0, or NULL: one element at a time */
   MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE only */
   bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
   const BluOpCase *cases;                 /* ended by one with body == NULL */

@@ -55,6 +55,10 @@ BluEmitVal blu_emit_floor_div(BluEmit *e, BluEmitVal x, int64_t by);
 BluEmitVal blu_emit_value(BluEmit *e, BluElem t, double v);                    /* a constant of any element type */
 BluEmitVal blu_emit_no_element(BluEmit *e, BluElem t);  /* what is read where an id names no element: NaN; 0 for integers */
 
+/* Adds the run [from, to) to n of them, unless it is empty. */
+int blu_run_add(BluRun *run, int n, int64_t from, int64_t to, unsigned operands);
+int64_t blu_row_length(const BluType *t); /* its last dimension; 1 for rank 0 */
+
 /* v as a constant of element type e has it: rounded for f32. References of composites use the number that their expansion has. */
 double blu_rounded(BluElem e, double v);
 /* Coordinates in t of the linear index i, and back. */

@@ -291,17 +291,47 @@ static void place_op(Fuse *f, MlirOperation op) {
   if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
 }
 
+/* A number of the step: f64 (or a condition) of rank 0, made of arguments and of such numbers alone. */
+static bool is_host_scalar(const BluMap *host, MlirOperation op) {
+  BluType t = blu_value_type(mlirOperationGetResult(op, 0));
+  if (t.rank || (t.elem != BLU_F64 && t.elem != BLU_BOOL) || (blu_op_of(op)->rule->kind != BLU_KIND_ELEMENT && !blu_is_free(op))) return false;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    MlirOperation d = blu_def(v);
+    t = blu_value_type(v);
+    if (mlirOperationIsNull(d) ? t.rank != 0 : !blu_map_get(host, d.ptr)) return false;
+  }
+  return true;
+}
+
+/* Numbers of the step come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
+static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
+  BluMap host = {0};
+  BluType scalar = blu_type_make(BLU_F64, 0, NULL);
+  int g = -1;
+  for (int i = 0; i < n && blu_op_of(ops[i]) && blu_op_of(ops[i])->pure; i++) {
+    if (!is_host_scalar(&host, ops[i])) continue;
+    blu_map_set(&host, ops[i].ptr, (void *)ops[i].ptr);
+    if (blu_is_free(ops[i])) continue;
+    if (g < 0) g = group_new(f, BLU_KERNEL_ROWS, &scalar);
+    group_add(f, g, ops[i]);
+  }
+  blu_map_free(&host);
+}
+
 static void form_groups(Fuse *f) {
   int n;
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  place_host_scalars(f, ops, n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
     if (op && op->pure) {
-      if (!blu_is_free(ops[i])) place_op(f, ops[i]);
+      if (!blu_is_free(ops[i]) && group_of(f, ops[i]) < 0) place_op(f, ops[i]);
       continue;
     }
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k)); /* guard, return */
     f->segment++;
+    place_host_scalars(f, ops + i + 1, n - i - 1);
   }
   free(ops);
 }
