@@ -68,13 +68,34 @@ static int64_t role_of(const char *role) {
 static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
                                         [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
 
+static const char *text_attr(MlirOperation op, const char *name) {
+  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
+  if (mlirAttributeIsNull(a)) return "";
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return s.length ? s.data : "";
+}
+
+/* What a module attribute of "NAME=text" lines says of a parameter or state; "" for all else. */
+static LLVMValueRef words_of(Program *p, const BluPort *port, const char *attribute) {
+  bool saved = !strcmp(port->role, "param") || !strcmp(port->role, "state");
+  size_t n = strlen(port->name);
+  const char *line = saved ? text_attr(mlirModuleGetOperation(p->planned), attribute) : "";
+  while (*line && (strncmp(line, port->name, n) || line[n] != '=')) line += strcspn(line, "\n"), line += *line == '\n';
+  const char *text = *line ? line + n + 1 : "";
+  size_t size = strcspn(text, "\n");
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, text, size, 0));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
 static LLVMValueRef slot(Program *p, const BluPort *port, int64_t offset) {
   LLVMValueRef dim[BLU_ABI_RANK];
   for (int i = 0; i < BLU_ABI_RANK; i++) dim[i] = number(p, i < port->type.rank ? port->type.dim[i] : 0);
   int64_t bytes = blu_type_count(&port->type) * blu_elem_bytes(port->type.elem);
-  return record(p, 10, (LLVMValueRef[]){string(p, *port->name ? port->name : port->role), small(p, role_of(port->role)),
+  return record(p, 12, (LLVMValueRef[]){string(p, *port->name ? port->name : port->role), small(p, role_of(port->role)),
     small(p, dtype_of[port->type.elem]), small(p, port->type.rank), small(p, 0), LLVMConstArray2(p->i64, dim, BLU_ABI_RANK),
-    number(p, offset), number(p, bytes), number(p, port->bound), LLVMConstReal(p->f64, port->value)});
+    number(p, offset), number(p, bytes), number(p, port->bound), LLVMConstReal(p->f64, port->value),
+    words_of(p, port, "blu.starts"), words_of(p, port, "blu.group")});
 }
 
 typedef struct { LLVMValueRef *value; int64_t *offset; int64_t n, cap; } Slots;
@@ -109,12 +130,6 @@ static int64_t int_attr(MlirOperation op, const char *name) {
 static int64_t place(MlirOperation op, const char *list, int i) {
   return mlirDenseI64ArrayGetElement(mlirOperationGetAttributeByName(op, ref(list)), i);
 }
-static const char *text_attr(MlirOperation op, const char *name) {
-  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
-  if (mlirAttributeIsNull(a)) return "";
-  MlirStringRef s = mlirStringAttrGetValue(a);
-  return s.length ? s.data : "";
-}
 static bool is_func(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.func")); }
 static bool is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
 static bool is_kernel(MlirOperation op) { return *text_attr(op, "blu.kernel") != 0; }
@@ -146,10 +161,20 @@ static int64_t flops_of(MlirOperation kernel) {
   return flops;
 }
 
-static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *flops) {
+/* Bytes of the operands and results of a launch. */
+static int64_t bytes_of(MlirOperation call) {
+  int64_t bytes = 0;
+  for (intptr_t i = 0, in = mlirOperationGetNumOperands(call); i < in + mlirOperationGetNumResults(call); i++) {
+    BluType t = blu_value_type(i < in ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - in));
+    bytes += blu_type_count(&t) * blu_elem_bytes(t.elem);
+  }
+  return bytes;
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *flops, int64_t *bytes) {
   LLVMValueRef *all = NULL;
   int64_t cap = 0;
-  *n = *flops = 0;
+  *n = *flops = *bytes = 0;
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     if (!is_call(o)) continue;
     if (*n == cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
@@ -161,6 +186,7 @@ static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *f
     all[(*n)++] = record(p, 5, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
                                                 number(p, line_of(mlirOperationGetLocation(o), p->info->source_name))});
     *flops += k->flops;
+    *bytes += bytes_of(o);
     free(offset);
   }
   LLVMValueRef a = array(p, p->launch, all, *n);
@@ -181,10 +207,10 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
       else if (is_scalar_role(role)) add_slot(p, scalars, &port, offset, true);
       else add_slot(p, &own, &port, offset, false);
     }
-  int64_t nlaunch, flops, nslots = own.n;
-  LLVMValueRef launch = launches(p, f, &nlaunch, &flops), slots = finish_slots(p, &own);
-  return record(p, 7, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
-                                       number(p, int_attr(f, "blu.commit")), number(p, flops)});
+  int64_t nlaunch, flops, bytes, nslots = own.n;
+  LLVMValueRef launch = launches(p, f, &nlaunch, &flops, &bytes), slots = finish_slots(p, &own);
+  return record(p, 8, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
+                                       number(p, int_attr(f, "blu.commit")), number(p, flops), number(p, bytes)});
 }
 
 /* ---- the program ---- */
@@ -270,9 +296,10 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   Program p = {.ctx = LLVMGetModuleContext(m), .module = m, .planned = planned, .info = info};
   p.i32 = LLVMInt32TypeInContext(p.ctx), p.i64 = LLVMInt64TypeInContext(p.ctx), p.f64 = LLVMDoubleTypeInContext(p.ctx);
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
-  p.slot = structure(&p, 10, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64});
+  p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
+                                                     p.ptr, p.ptr});
   p.launch = structure(&p, 5, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64});
-  p.function = structure(&p, 7, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64});
+  p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
   bool good = compile_kernels(&p);
   if (good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);

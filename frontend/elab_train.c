@@ -274,6 +274,12 @@ static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool
       out = blu_arena_grow(E->arena, out, n, sizeof *out);
       out[n++] = T->out[i];
     }
+  BluOperand lr = training ? blu_elab_learning_rate(T->groups, T->ngroups) : (BluOperand){.val = blu_val_none};
+  if (lr.val.kind != VAL_NONE) {
+    out = blu_arena_grow(E->arena, out, n, sizeof *out);
+    out[n] = (BluOutput){.role = "output", .name = "lr"};
+    blu_host_scalar(E, &lr, &out[n++].value);
+  }
   if (training) mark_trained(E, T);
   blu_build_add_changed(E, SLOT_STATE, &out, &n);
   blu_build_finish(E, &f, training ? "train" : "eval", d->name.span, n, out);

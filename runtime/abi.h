@@ -3,12 +3,12 @@
  * A trainer is one constant `blu_program` (emitted by the compiler) linked with the runtime. Every tensor lives at a
  * fixed offset of one arena; every computation is a table of launches; a launch is a kernel with fixed offsets and a
  * fixed number of pieces, so that results never depend on the number of threads. The compiler emits these structs field
- * by field (codegen/object.c): change both together, and raise BLU_ABI. */
+ * by field (codegen/program.c): change both together, and raise BLU_ABI. */
 #ifndef BLU_RUNTIME_ABI_H
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 2
+#define BLU_ABI 3
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes */
 
@@ -41,6 +41,8 @@ typedef struct {
   int64_t offset, bytes; /* from the start of the arena */
   int64_t bound;         /* BLU_ROLE_DATA: see there; else 0 */
   double value;          /* BLU_ROLE_RUN: see there; else 0 */
+  const char *starts;    /* PARAM, STATE: how its first values are made, such as "normal(0, 0.02)"; else "" */
+  const char *group;     /* PARAM: which optimizer changes it, such as `adamw`, or "frozen"; else "" */
 } BluSlot;
 
 /* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
@@ -65,6 +67,7 @@ typedef struct {
   const BluLaunch *launch;
   int64_t launches, commit;
   int64_t flops;      /* of one run: 2 per multiply-add of the matrix products, nothing else counted */
+  int64_t bytes;      /* of one run: what its launches read and write, each operand and result once */
 } BluFunction;
 
 /* Processor features that the code was compiled for (BluProgram.cpu). */

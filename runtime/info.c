@@ -18,9 +18,11 @@ static void print_tensors(const BluProgram *program, int32_t role, const char *t
   printf("%-11s %" PRId64 " tensors, %" PRId64 " elements, %" PRId64 " bytes\n", title, tensors, elements, bytes);
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *t = &program->tensor[i];
-    if (t->role == role)
-      printf("  %-30s %-20s %12" PRId64 "\n", t->name, blu_slot_type(t, type),
-             blu_slot_count(t) * blu_dtype_bytes(t->dtype));
+    if (t->role != role) continue;
+    printf("  %-30s %-20s %12" PRId64, t->name, blu_slot_type(t, type), blu_slot_count(t) * blu_dtype_bytes(t->dtype));
+    if (t->starts && t->starts[0]) printf("  %s", t->starts);
+    if (t->group && t->group[0]) printf("; %s", t->group);
+    putchar('\n');
   }
 }
 
@@ -42,7 +44,8 @@ static void print_functions(const BluProgram *program) {
   printf("functions\n");
   for (int64_t i = 0; i < program->functions; i++) {
     const BluFunction *f = &program->function[i];
-    printf("  %-30s %" PRId64 " launches, %" PRId64 " flops in matrix products", f->name, f->launches, f->flops);
+    printf("  %-30s %" PRId64 " launches, %" PRId64 " flops in matrix products, %" PRId64 " bytes read and written", f->name,
+           f->launches, f->flops, f->bytes);
     if (blu_function_is_entry(f)) print_signature(f);
     printf("\n");
   }
