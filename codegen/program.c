@@ -59,7 +59,7 @@ static int64_t role_of(const char *role) {
     {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
     {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
     {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
-    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE}};
+    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(roles[i].name, role)) return roles[i].role;
   return -1;
@@ -194,7 +194,7 @@ static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *f
   return a;
 }
 
-static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS; }
+static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL; }
 static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
 
 static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {
@@ -205,7 +205,7 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
       int64_t role = role_of(port.role), offset = place(f, pass ? "blu.results" : "blu.args", i);
       if (is_tensor_role(role)) add_slot(p, tensors, &port, offset, true);
       else if (is_scalar_role(role)) add_slot(p, scalars, &port, offset, true);
-      else add_slot(p, &own, &port, offset, false);
+      else if (!pass || role != BLU_ROLE_GRADIENT) add_slot(p, &own, &port, offset, false); /* the new sums are where the old ones were */
     }
   int64_t nlaunch, flops, bytes, nslots = own.n;
   LLVMValueRef launch = launches(p, f, &nlaunch, &flops, &bytes), slots = finish_slots(p, &own);

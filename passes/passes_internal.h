@@ -15,6 +15,7 @@ MlirOperation *blu_module_funcs(MlirModule m, int *n);
 void blu_remove_dead(MlirBlock block);
 void blu_replace(MlirOperation op, MlirValue by); /* all uses of op's result; op goes away */
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */
+bool blu_accumulates(MlirModule m);               /* is a step of several micro-batches? Then @train adds up gradients, and @update takes them */
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);
 void blu_set_ints(MlirOperation op, const char *name, int n, const int64_t *v);

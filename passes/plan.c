@@ -42,7 +42,7 @@ static bool is_call(MlirOperation op) {
 /* ---- what is kept ---- */
 
 static bool role_is_kept(const char *role) {
-  static const char *const roles[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(role, roles[i])) return true;
   return false;
@@ -62,7 +62,7 @@ static void keep(Plan *p, const BluPort *port, const char *role) {
 }
 
 static void keep_all(Plan *p, MlirOperation *funcs, int n) {
-  static const char *const order[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const order[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t r = 0; r < sizeof order / sizeof *order; r++)
     for (int i = 0; i < n; i++) {
       if (*blu_get_string(funcs[i], "blu.kernel")) continue;

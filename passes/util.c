@@ -55,6 +55,10 @@ void blu_replace(MlirOperation op, MlirValue by) {
   mlirOperationDestroy(op);
 }
 
+bool blu_accumulates(MlirModule m) {
+  return !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.accumulate")));
+}
+
 const char *blu_func_name(MlirOperation f) { return blu_get_string(f, "sym_name"); }
 
 void blu_set_int(MlirOperation op, const char *name, int64_t v) {

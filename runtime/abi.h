@@ -30,7 +30,9 @@ typedef enum {
   BLU_ROLE_WEIGHT,   /* f32 scalar: ... and the sum of its weights; both carry the same name, `loss` or the metric's */
   BLU_ROLE_SQUARES,  /* f32 scalar: sum of squares of the gradient of the parameter `name`, before clipping */
   BLU_ROLE_NORM,     /* f32 scalar: norm of all gradients, before clipping */
-  BLU_ROLE_CACHE     /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_CACHE,    /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_GRADIENT, /* sum of the gradients of the parameter `name` over the micro-batches of a step: zeroed before, never saved */
+  BLU_ROLE_TOTAL     /* f64 scalar: sum of the loss's weights over the micro-batches of a step */
 } BluRole;
 
 /* A tensor at a fixed place of the arena. Row-major, dense. */
@@ -57,11 +59,14 @@ typedef struct {
   int64_t line;       /* of the .blu file, 0 = none */
 } BluLaunch;
 
+/* A step is one run of "train". In a program with a function "update" it is several, one for each micro-batch, which change no parameter
+ * and add to the tensors of role GRADIENT, and one of "update", which computes norms (first part) and changes the parameters. */
+
 /* A compiled function. Launches run in order, each after all pieces of the one before.
  * `commit` splits them: [0, commit) only compute, [commit, launches) change parameters and state. The caller looks at the
  * results between the two and may leave the second part out. A function that changes nothing has commit == launches. */
 typedef struct {
-  const char *name;   /* "init", "train", "eval", "settings", or the name of an `entry` */
+  const char *name;   /* "init", "train", "update", "eval", "settings", or the name of an `entry` */
   const BluSlot *slot; /* DATA, INPUT, then results: what is special to this function */
   int64_t slots;
   const BluLaunch *launch;
@@ -90,7 +95,7 @@ typedef struct {
   int64_t scratch_bytes;        /* per thread */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;
-  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS: set by the runtime before a run */
+  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL: set by the runtime before a run */
   int64_t scalars;
   const BluFunction *function;
   int64_t functions;

@@ -116,17 +116,18 @@ void blu_pool_close(BluPool *pool); /* NULL is fine */
 
 /* --- profile.c: time by kernel ------------------------------------------------------------------------------------ */
 
-typedef struct {
+typedef struct BluProfile {
   const BluFunction *function; /* whose launches are timed */
   double *seconds;             /* [launches], summed over the runs */
   int64_t runs;
+  struct BluProfile *next;
 } BluProfile;
 
 BluProfile *blu_profile_new(const BluFunction *function); /* blu_profile_free frees it */
 /* Runs the launches [first, last) of the profile's function, each timed. */
 void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last);
-/* Time per kernel and line of the .blu file, the longest first. */
-void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program);
+/* Time per kernel and line of the .blu file, the longest first; `what` is what one run is called. */
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what);
 void blu_profile_free(BluProfile *profile);
 /* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
  * level: measured for a few milliseconds. */
@@ -138,16 +139,18 @@ typedef struct {
   const BluProgram *program;
   const double *run;  /* borrowed; see blu_program_defaults */
   int64_t seed;
+  int64_t micro;      /* micro-batch of the step, from 0: random numbers differ between them */
+  double total;       /* value of TOTAL */
   BluArena arena;
   BluPool *pool;
-  BluProfile *profile; /* NULL: none; borrowed */
+  BluProfile *profile; /* NULL: none; borrowed; others follow by `next` */
 } BluExec;
 
 /* `held`: bytes that the process has taken already. Error: memory or threads refused. */
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
                    int64_t held);
 void blu_exec_close(BluExec *exec);
-/* Writes RUN, SEED, STEP and ROWS into the arena. */
+/* Writes RUN, SEED, STEP, ROWS and TOTAL into the arena. */
 void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows);
 /* Runs the launches [first, last) of the function. */
 void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last);
@@ -165,6 +168,8 @@ typedef struct {
 BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters); /* the caller frees it */
 void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *function);
 void blu_meter_clear(BluMeter *meter, int64_t meters);
+void blu_meter_join(BluMeter *meter, const BluMeter *more, int64_t meters); /* adds what `more` has */
+BluMeter *blu_meter_find(BluMeter *meter, int64_t meters, const char *name); /* NULL: none has it */
 double blu_meter_mean(const BluMeter *meter); /* 0 where the weight is 0 */
 
 /* --- shuffle.c: a permutation that is computed, not stored -------------------------------------------------------- */
@@ -300,7 +305,7 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 typedef struct {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
   const char *nan, *entry, *output, *svg, *metric;
-  int64_t epochs, steps, seed, threads;  /* -1: not given, here and below */
+  int64_t epochs, steps, accumulate, seed, threads;  /* -1: not given, here and below */
   int64_t eval_every, save_every, log_every, keep, patience, timeout;
   double minutes;
   const char *set[BLU_CLI_SETS];

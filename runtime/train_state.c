@@ -34,6 +34,7 @@ char *blu_train_state_print(const BluTrainer *t) {
           t->step / t->per_epoch, t->step % t->per_epoch);
   fprintf(file, "examples=%" PRId64 "\nbatch=%" PRId64 "\nseed=%" PRId64 "\nmetrics_bytes=%" PRId64 "\n", t->data.count,
           t->batch, t->exec.seed, blu_log_sync(&t->log));
+  if (t->update) fprintf(file, "accumulate=%" PRId64 "\n", t->accumulate);
   for (int i = 0; i < PLAN_KEYS; i++) fprintf(file, "%s=%" PRId64 "\n", plan_keys[i].key, *plan_value(&plan, i));
   fprintf(file, "nan=%s\n", plan.nan_skip ? "skip" : "stop");
   fprintf(file, "best=%" PRId64 " %.17g %" PRId64 "\n", w->best_step, w->best_loss, w->stale);
