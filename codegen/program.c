@@ -275,6 +275,7 @@ static void emit_table(Program *p) {
   hash_text(ref(p->info->compiler), &hash);
   hash_text(ref(p->info->cpu->name), &hash);
   mlirOperationPrint(module, hash_text, &hash);
+  hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
   int64_t ntensors = tensors.n, nscalars = scalars.n;
   LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
@@ -284,7 +285,9 @@ static void emit_table(Program *p) {
     string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
     number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64),
-    tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n)};
+    tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
+    p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
+    number(p, p->info->embedded_bytes)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);

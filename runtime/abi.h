@@ -99,6 +99,9 @@ typedef struct {
   int64_t scalars;
   const BluFunction *function;
   int64_t functions;
+  const char *embedded;         /* a safetensors file with exactly the parameters and the model's own states, to start with in place of
+                                   what "init" gives; NULL: none */
+  int64_t embedded_bytes;
 } BluProgram;
 
 extern const BluProgram blu_program;

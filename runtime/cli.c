@@ -149,12 +149,13 @@ char *blu_cli_out(const BluProgram *program, const BluOptions *options) {
   return options->out ? blu_text_path("", options->out) : blu_text_print("%s.run", program->model);
 }
 
-char *blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options) {
-  if (options->checkpoint) return blu_text_path("", options->checkpoint);
+bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options, char **path) {
+  if (options->checkpoint) return (*path = blu_text_path("", options->checkpoint));
   char *out = blu_cli_out(program, options);
   int64_t latest = blu_checkpoint_latest(out);
-  char *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
-  if (!path) blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
+  *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
+  bool good = *path || program->embedded ||
+              blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
   free(out);
-  return path;
+  return good;
 }

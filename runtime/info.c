@@ -109,6 +109,8 @@ void blu_info_print(const BluProgram *program, const BluOptions *options) {
   printf("data        %s\n", program->data[0] ? program->data : "none: this program has no train block");
   for (const char *line = program->data_args; *line; line += strcspn(line, "\n"), line += *line == '\n')
     printf("  %.*s\n", (int)strcspn(line, "\n"), line);
+  if (program->embedded)
+    printf("embedded    %" PRId64 " bytes: a new training, eval, predict and export start with these parameters\n", program->embedded_bytes);
   print_tensors(program, BLU_ROLE_PARAM, "parameters");
   print_tensors(program, BLU_ROLE_STATE, "state");
   printf("run values\n");

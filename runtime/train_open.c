@@ -135,7 +135,7 @@ static bool start_model(BluError *err, BluTrainer *t, int64_t latest, int64_t *m
     plan_defaults(t);
     blu_exec_scalars(&t->exec, 0, t->micro);
     if (init) blu_exec_run(&t->exec, init, 0, init->launches);
-    return true;
+    return !t->program->embedded || blu_checkpoint_embedded(err, t->program, t->exec.arena.base);
   }
   char *path = blu_checkpoint_path(t->out, latest), *text = NULL;
   BluError warning;
