@@ -245,7 +245,7 @@ typedef struct {
 /* Opens OUT/metrics.jsonl and cuts it to `keep` bytes; with `events`, also a file for TensorBoard. */
 bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet, bool events);
 void blu_log_close(BluLog *log);
-int64_t blu_log_sync(const BluLog *log); /* length of metrics.jsonl, which is on the disk then */
+bool blu_log_sync(BluError *err, const BluLog *log, int64_t *bytes); /* length of metrics.jsonl, which is on the disk then */
 /* Seconds of a clock that only goes forward. */
 double blu_log_now(void);
 /* Redraws the progress line of a terminal, at most ten times a second. */

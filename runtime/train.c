@@ -15,8 +15,9 @@ enum { MOST_SKIPPED = 100 }; /* steps in a row, before a run that skips gives up
 /* --- checkpoints --- */
 
 static bool save(BluError *err, BluTrainer *t) {
-  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test)) return false;
-  char *text = blu_train_state_print(t);
+  int64_t metrics_bytes;
+  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test) || !blu_log_sync(err, &t->log, &metrics_bytes)) return false;
+  char *text = blu_train_state_print(t, metrics_bytes);
   bool good = blu_checkpoint_save(err, t->program, t->exec.arena.base, t->out, t->step, text);
   free(text);
   if (good && t->watch.best_step == t->step) good = blu_checkpoint_link(err, t->out, t->step);

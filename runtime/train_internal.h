@@ -53,7 +53,7 @@ bool blu_train_loop(BluError *err, BluTrainer *t);
 
 /* --- train_state.c --- */
 
-char *blu_train_state_print(const BluTrainer *t); /* new string: the text of a checkpoint */
+char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes); /* new string: the text of a checkpoint */
 /* Takes step, settings and meters from the text of a checkpoint. */
 bool blu_train_state_read(BluError *err, BluTrainer *t, const char *text, int64_t *metrics_bytes);
 /* Run values as saved in `text` (NULL: nothing), then what --set says. */

@@ -202,6 +202,14 @@ static bool open_folder(BluError *err, BluTrainer *t, int64_t *latest) {
   return *latest >= 0 || !t->options->resume || blu_error_set(err, "%s holds no checkpoint to resume from", t->out);
 }
 
+/* Ends what an interrupted save has begun: what is half written goes, and what it would have removed. */
+static bool tidy(BluError *err, BluTrainer *t) {
+  blu_checkpoint_clean(t->out);
+  if (!blu_checkpoint_link(err, t->out, t->watch.best_step)) return false;
+  if (t->options->resume) blu_checkpoint_prune(t->out, t->plan.keep, t->watch.best_step);
+  return true;
+}
+
 static bool train(BluError *err, BluTrainer *t) {
   int64_t latest, metrics_bytes, batches = t->options->accumulate;
   if (!t->update && batches >= 0)
@@ -212,14 +220,13 @@ static bool train(BluError *err, BluTrainer *t) {
     return false;
   t->exec.seed = given(t->options->seed, DEFAULT_SEED);
   if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t)) return false;
+  if (!t->options->dry_run && !tidy(err, t)) return false;
   if (t->step >= t->total) {
     if (!t->options->quiet) printf("nothing to do: %" PRId64 " of %" PRId64 " steps are done\n", t->step, t->total);
     return true;
   }
   if (t->options->dry_run) return dry_run(err, t);
   if (!blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
-  blu_checkpoint_clean(t->out);
-  if (!blu_checkpoint_link(err, t->out, t->watch.best_step)) return false;
   if (t->options->profile) t->exec.profile = t->profile = blu_profile_new(t->train);
   if (t->profile && t->update) t->profile->next = blu_profile_new(t->update);
   t->ahead = blu_ahead_open(&t->data, t->micro);
