@@ -147,6 +147,14 @@ static void add_group(BluElab *E, BluTrain *T, const char *glob, const BluStmt *
   T->groups[T->ngroups++] = (BluGroup){.glob = glob, .update = u, .span = st->pattern.names->span};
 }
 
+/* Names of what the trainer's metrics.jsonl says anyway. */
+static bool is_reported(const char *name) {
+  static const char *const names[] = {"loss", "lr", "grad_norm", "step", "epoch", "split", "event", "text", "time"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], name)) return true;
+  return false;
+}
+
 /* Metrics are computed as in evaluation. */
 static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
   const BluName *name = st->pattern.names;
@@ -165,7 +173,8 @@ static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
     s = blu_arena_alloc(E->arena, sizeof *s);
     blu_names_add(E->arena, &T->metrics, name->text, s);
   }
-  if (!strcmp(name->text, "loss")) blu_elab_error(E, BLU_E_SETTING, name->span, "a metric can't be called `loss`");
+  if (is_reported(name->text))
+    blu_elab_error(E, BLU_E_SETTING, name->span, "a metric can't be called `%s`: the trainer reports something else under this name", name->text);
   else if (set_once(E, s, name)) {
     bool training = E->build->training;
     E->build->training = false;
