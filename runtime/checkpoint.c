@@ -175,6 +175,16 @@ static void release(const char *from, int64_t bytes) {
   if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
+/* Copies, and lets go of what was copied on the way: both are never in memory as a whole. */
+static void take(char *to, const char *from, int64_t bytes) {
+  enum { PART = 1 << 20 };
+  for (int64_t at = 0; at < bytes; at += PART) {
+    int64_t part = bytes - at < PART ? bytes - at : PART;
+    memcpy(to + at, from + at, (size_t)part);
+    release(from, at + part); /* from the start: looking at a page has brought its neighbours back */
+  }
+}
+
 bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena) {
   static const char path[] = "the embedded parameters";
   BluSafetensors file;
@@ -184,10 +194,10 @@ bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *are
     return false;
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from = blu_safetensors_find(&file, to->name);
-    if (blu_slot_picked(to, BLU_PICK_MODEL)) memcpy(arena + to->offset, program->embedded + file.data_start + from->offset, (size_t)to->bytes);
+    if (!blu_slot_picked(to, BLU_PICK_MODEL)) continue;
+    take(arena + to->offset, program->embedded + file.data_start + from->offset, to->bytes);
   }
   blu_safetensors_close(&file);
-  release(program->embedded, program->embedded_bytes);
   return true;
 }
 

@@ -56,6 +56,18 @@ same 'metrics in parts' "$(timeless parts)" "$(timeless many.run)"
 run 1 ./many train --out parts --resume --accumulate 2 --epochs 9
 one_line '^error: the checkpoint was made with --accumulate 3: leave --accumulate out to resume$'
 
+# from imported parameters, and without the partial step of an epoch
+run 0 ./many export --out many.run --output many.safetensors
+run 0 ./many import many.safetensors --out imported
+run 0 ./many train --resume --out imported --accumulate 6 --epochs 1 --quiet
+same 'steps of 24 rows' "$(ls -d imported/step-*)" "$(printf 'imported/step-0\nimported/step-3')"
+sed 's/shuffle = 0/shuffle = 0, drop_last = 1/' many.blu > whole.blu
+compile whole.blu -o whole
+run 0 ./whole train --out whole.run --epochs 1 --quiet
+same 'whole steps of 53 rows' "$(ls -d whole.run/step-*)" whole.run/step-4
+run 1 ./whole train --out few.run --accumulate 14
+one_line '^error: 53 training examples are less than a batch of 56, and drop_last = 1$'
+
 # another number when run; more than there are examples is one step an epoch
 run 0 ./many train --out six --accumulate 6 --log-every 1 --quiet --epochs 1
 run 0 "$bluc" -D B=24 one.blu -o one24

@@ -67,6 +67,32 @@ says '^second/step-12: test  loss '
 run 1 ./known eval --checkpoint nowhere
 one_line '^error: cannot open nowhere/model.safetensors'
 
+# 40 MB of parameters: they are in memory once, also while the trainer starts
+cat > wide.blu << 'END'
+import nn;
+import optim;
+let fc = nn.Perceptron([6, 3000, 3000, 3]);
+train (x: f32[10, 6], y: i32[10]) from csv(dir = "data") {
+  loss = cross_entropy(fc(x), y);
+  optimizer = optim.sgd(0.01);
+  epochs = 100000;
+}
+END
+compile wide.blu -o wide
+run 0 ./wide train --steps 1 --quiet --out wide.run
+run 0 ./wide export --out wide.run --output wide.safetensors
+compile --embed wide.safetensors wide.blu -o wide
+run 0 ./wide info --threads 2
+stated=$(sed -n 's/^  in all *\([0-9]*\) .*/\1/p' out)
+./wide train --threads 2 --out wider --eval-every 0 --save-every 0 --log-every 2 > log 2>&1 < /dev/null &
+pid=$!
+tries=0
+until grep -q step log || [ $tries -gt 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+most=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
+kill $pid
+wait $pid
+holds "kB resident at most beyond $((stated / 1024)) kB" $((most - stated / 1024)) 'x > -5120 && x < 5120'
+
 # files that are not exactly this program's
 refuses() { # file, pattern
   run 1 "$bluc" --embed "$1" model.blu -o refused
