@@ -73,6 +73,19 @@ static void print_data(const BluProgram *program, const BluOptions *options, con
            data->borrowed ? ", held out of the training files" : data->mapped ? ", mapped: as far as used" : "");
 }
 
+/* What is kept, by what it is; each tensor begins at a multiple of 64. */
+static void print_kept(const BluProgram *program) {
+  const BluFunction *train = blu_program_function(program, "train");
+  int64_t params = 0, states = 0, sums = 0;
+  for (int64_t i = 0; i < program->tensors; i++)
+    *(program->tensor[i].role == BLU_ROLE_PARAM ? &params : &states) += program->tensor[i].bytes;
+  for (int64_t i = 0; train && i < train->slots; i++)
+    if (train->slot[i].role == BLU_ROLE_GRADIENT) sums += train->slot[i].bytes;
+  printf("    kept: parameters %" PRId64 ", state %" PRId64, params, states);
+  if (sums) printf(", sums of gradients %" PRId64, sums);
+  printf(", caches, numbers of the run and alignment %" PRId64 "\n", program->kept_bytes - params - states - sums);
+}
+
 /* Of a program whose micro-batches change a state of the model: what it was before the step. */
 static int64_t bytes_to_undo(const BluProgram *program) {
   int64_t bytes = 0;
@@ -87,6 +100,7 @@ static void print_memory(const BluProgram *program, const BluOptions *options) {
   printf("memory      in bytes, with %d thread%s\n", threads, threads == 1 ? "" : "s");
   printf("  %-30s %12" PRId64 " = %" PRId64 " kept + %" PRId64 " overlaid by the functions\n", "arena",
          program->arena_bytes, program->kept_bytes, program->arena_bytes - program->kept_bytes);
+  print_kept(program);
   printf("  %-30s %12" PRId64 " = %d x %" PRId64 "\n", "scratch", threads * scratch, threads, scratch);
   printf("  %-30s %12d = %d x %d, as far as used\n", "stacks of workers", (threads - 1) * BLU_POOL_STACK, threads - 1,
          BLU_POOL_STACK);
@@ -96,6 +110,11 @@ static void print_memory(const BluProgram *program, const BluOptions *options) {
   BluData train = {0}, test = {0};
   print_data(program, options, "train", BLU_SPLIT_TRAIN, &train, NULL, &total);
   print_data(program, options, "eval", BLU_SPLIT_TEST, &test, train.count ? &train : NULL, &total);
+  const BluFunction *step = blu_program_function(program, "train");
+  if (train.mapped) printf("  %-30s %12d, as far as used\n", "stack of the reader ahead", BLU_AHEAD_STACK);
+  if (step)
+    printf("  %-30s %12" PRId64 "%s\n", "numbers of a step's examples", 16 * blu_function_batch(step),
+           blu_program_function(program, "update") ? " x --accumulate" : "");
   blu_data_close(&test);
   blu_data_close(&train);
   printf("  %-30s %12" PRId64 " without stacks, the program itself (under 1 MB) and small tables\n", "in all", total);

@@ -41,6 +41,9 @@ says '^  product +1 launches, 240 flops in matrix products, 296 bytes read and w
 # forward, and backward without a gradient of the images: 5 products of 100 x 784 x 1024 and 100 x 1024 x 10
 says "^  train .* $((4 * 100 * 784 * 1024 + 6 * 100 * 1024 * 10)) flops in matrix products"
 
+says '^    kept: parameters 3264632, state 6529064, caches, numbers of the run and alignment [0-9]+$'
+says "^  numbers of a step's examples +1600$"
+
 # The rates, of steps 0 to 39: 10 of warm-up, then half a cosine.
 run 0 ./model train --steps 40 --log-every 1 --out rates --quiet --eval-every 0 --save-every 0
 sed -n 's/.*"step":\([0-9]*\),.*"train".*"lr":\([^,]*\),.*/\1 \2/p' rates/metrics.jsonl | awk '
