@@ -20,6 +20,7 @@ typedef struct {
   MlirModule planned;
   const BluProgramInfo *info;
   LLVMTypeRef i32, i64, f64, ptr, slot, launch, function;
+  int64_t loop_offsets;
   BluMap kernels;       /* kernel's func op -> Compiled */
   int64_t scratch;
 } Program;
@@ -161,6 +162,9 @@ static int64_t flops_of(MlirOperation kernel) {
   return flops;
 }
 
+/* Of one run: 2 flops a multiply-add of the products; operands and results of the launches, each once. */
+typedef struct { int64_t flops, bytes; } Cost;
+
 /* Bytes of the operands and results of a launch. */
 static int64_t bytes_of(MlirOperation call) {
   int64_t bytes = 0;
@@ -171,23 +175,80 @@ static int64_t bytes_of(MlirOperation call) {
   return bytes;
 }
 
-static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *flops, int64_t *bytes) {
+/* The scans that launches stand in, from the inside out. */
+typedef struct Nest {
+  const struct Nest *up;
+  MlirOperation scan;
+  BluScan shape;
+  int depth;
+} Nest;
+
+/* A place in the arena at step 0 of all loops, and how far it moves with each loop's step. */
+typedef struct { int64_t offset, stride[BLU_ABI_LOOPS]; } Place;
+
+/* What an entry of blu.places of an op inside of the nest means. */
+static Place resolve(const Nest *n, int64_t at) {
+  if (!n) return (Place){.offset = at};
+  const BluScan *s = &n->shape;
+  int nin = s->carries + s->sequences + s->fixed, k = (int)(BLU_PLACE_OUTSIDE - at);
+  if (at >= 0) { /* in the frame */
+    Place frame = resolve(n->up, place(n->scan, "blu.places", nin + s->carries + s->stacked));
+    frame.offset += at;
+    return frame;
+  }
+  Place p = resolve(n->up, place(n->scan, "blu.places", k));
+  BluType t = blu_value_type(k < nin ? mlirOperationGetOperand(n->scan, k) : mlirOperationGetResult(n->scan, k - nin));
+  bool sliced = k < nin ? k >= s->carries && k < s->carries + s->sequences : k >= nin + s->carries;
+  if (sliced) p.stride[n->depth] = blu_type_count(&t) * blu_elem_bytes(t.elem) / s->steps;
+  return p;
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost);
+
+static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest, Cost *cost) {
+  const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
+  Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
+  int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->depth + 1 : 0;
+  LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
+  LLVMValueRef *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
+  for (int i = 0; i < places; i++) {
+    Place at = resolve(nest, place(o, "blu.places", i));
+    offset[i] = number(p, at.offset);
+    for (int d = 0; d < depth; d++) stride[i * depth + d] = number(p, at.stride[d]);
+  }
+  if (nest && places > p->loop_offsets) p->loop_offsets = places;
+  cost->flops += k->flops;
+  cost->bytes += bytes_of(o);
+  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
+    number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
+    number(p, nest ? places : 0)});
+  free(offset), free(stride);
+  return launch;
+}
+
+static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, Cost *cost) {
+  Nest nest = {.up = up, .scan = scan, .depth = up ? up->depth + 1 : 0};
+  blu_scan_of(scan, &nest.shape);
+  int64_t n;
+  Cost inside;
+  LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, &inside);
+  cost->flops += nest.shape.steps * inside.flops;
+  cost->bytes += nest.shape.steps * inside.bytes;
+  LLVMValueRef loop = global(p, record(p, 4, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), body, number(p, n)}));
+  LLVMValueRef null = LLVMConstNull(p->ptr);
+  return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
+    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost) {
   LLVMValueRef *all = NULL;
   int64_t cap = 0;
-  *n = *flops = *bytes = 0;
+  *n = 0;
+  *cost = (Cost){0};
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (!is_call(o)) continue;
+    if (!is_call(o) && !blu_is(o, "scan")) continue;
     if (*n == cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
-    const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
-    Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
-    int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o));
-    LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
-    for (int i = 0; i < places; i++) offset[i] = number(p, place(o, "blu.places", i));
-    all[(*n)++] = record(p, 5, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
-                                                number(p, line_of(mlirOperationGetLocation(o), p->info->source_name))});
-    *flops += k->flops;
-    *bytes += bytes_of(o);
-    free(offset);
+    all[(*n)++] = is_call(o) ? kernel_launch(p, o, nest, cost) : loop_launch(p, o, nest, cost);
   }
   LLVMValueRef a = array(p, p->launch, all, *n);
   free(all);
@@ -207,10 +268,11 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
       else if (is_scalar_role(role)) add_slot(p, scalars, &port, offset, true);
       else if (!pass || role != BLU_ROLE_GRADIENT) add_slot(p, &own, &port, offset, false); /* the new sums are where the old ones were */
     }
-  int64_t nlaunch, flops, bytes, nslots = own.n;
-  LLVMValueRef launch = launches(p, f, &nlaunch, &flops, &bytes), slots = finish_slots(p, &own);
+  Cost cost;
+  int64_t nlaunch, nslots = own.n;
+  LLVMValueRef launch = launches(p, f, NULL, &nlaunch, &cost), slots = finish_slots(p, &own);
   return record(p, 8, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
-                                       number(p, int_attr(f, "blu.commit")), number(p, flops), number(p, bytes)});
+                                       number(p, int_attr(f, "blu.commit")), number(p, cost.flops), number(p, cost.bytes)});
 }
 
 /* ---- the program ---- */
@@ -267,7 +329,7 @@ static void emit_table(Program *p) {
   LLVMValueRef *functions = NULL;
   int64_t n = 0;
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
-    if (!is_func(f) || is_kernel(f)) continue;
+    if (!is_func(f) || is_kernel(f) || blu_is_body(f)) continue;
     functions = blu_realloc(functions, (size_t)(n + 1) * sizeof *functions);
     functions[n++] = function(p, f, &tensors, &scalars);
   }
@@ -284,7 +346,7 @@ static void emit_table(Program *p) {
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
     string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
-    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64),
+    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
     number(p, p->info->embedded_bytes)};
@@ -301,7 +363,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
-  p.launch = structure(&p, 5, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64});
+  p.launch = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64});
   p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
   bool good = compile_kernels(&p);
   if (good) emit_table(&p);

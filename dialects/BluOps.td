@@ -321,4 +321,14 @@ def Blu_GuardOp : Blu_Op<"guard", (ins Variadic<Blu_Tensor>:$checked)> {
   let assemblyFormat = "operands attr-dict `:` type(operands)";
   let builtin = 0;
 }
+
+// ---- control ----
+// Not in the op table: its shapes are those of a function of the module. The C part is scan.c.
+def Blu_ScanOp : Op<Blu_Dialect, "scan", [Blu_Checked, Pure]> {
+  let summary = "a loop over the leading dimension of tensors, with one body";
+  let arguments = (ins FlatSymbolRefAttr:$body, I64Attr:$steps, I64Attr:$carries, I64Attr:$sequences, OptionalAttr<BoolAttr>:$reverse,
+      Variadic<Blu_Tensor>:$args);
+  let results = (outs Variadic<Blu_Tensor>:$values);
+  let assemblyFormat = "$body `(` $args `)` attr-dict `:` functional-type($args, $values)";
+}
 #endif

@@ -1,6 +1,8 @@
 /* ops_matmul.c - the matrix product, with batches and transposes. */
+#include <stdlib.h>
 #include <string.h>
 #include "dialects_internal.h"
+#include "dialects/memory.h"
 
 typedef struct { int64_t batch, m, n, k; bool ta, tb, b_shared; } Shape; /* b_shared: b is one matrix for all of the batch */
 
@@ -42,16 +44,24 @@ static bool infer_matmul(BluSig *s, BluWhy *why) {
   return true;
 }
 
+/* Row by row of b, so that the inner loop walks through both b and the result; a transposed b is copied the other way round before. */
 static void ref_matmul(BluRefCall *c) {
   Shape g = shape_of(c->sig);
+  int64_t nb = (g.b_shared ? 1 : g.batch) * g.k * g.n;
+  double *turned = g.tb ? blu_alloc(((size_t)nb + 1) * sizeof *turned) : NULL;
+  for (int64_t i = 0; turned && i < nb; i++) turned[i / (g.k * g.n) * g.k * g.n + i % g.k * g.n + i / g.k % g.n] = c->in[1][i];
+  const double *b = turned ? turned : c->in[1];
   for (int64_t t = 0; t < g.batch; t++)
-    for (int64_t i = 0; i < g.m; i++)
-      for (int64_t j = 0; j < g.n; j++) {
-        const double *a = c->in[0] + t * g.m * g.k, *b = c->in[1] + (g.b_shared ? 0 : t * g.k * g.n);
-        double sum = 0;
-        for (int64_t k = 0; k < g.k; k++) sum += a[g.ta ? k * g.m + i : i * g.k + k] * b[g.tb ? j * g.k + k : k * g.n + j];
-        c->out[(t * g.m + i) * g.n + j] = sum;
+    for (int64_t i = 0; i < g.m; i++) {
+      const double *a = c->in[0] + t * g.m * g.k;
+      double *out = c->out + (t * g.m + i) * g.n;
+      for (int64_t j = 0; j < g.n; j++) out[j] = 0;
+      for (int64_t k = 0; k < g.k; k++) {
+        const double x = a[g.ta ? k * g.m + i : i * g.k + k], *row = b + ((g.b_shared ? 0 : t * g.k) + k) * g.n;
+        for (int64_t j = 0; j < g.n; j++) out[j] += x * row[j];
       }
+    }
+  free(turned);
 }
 
 static MlirValue product(BluBuilder *b, MlirValue x, bool tx, MlirValue y, bool ty) {

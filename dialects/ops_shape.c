@@ -148,6 +148,11 @@ static BluEmitVal move_transpose(BluEmit *e, const BluSig *s, const BluEmitVal *
   return load(user, 0, blu_emit_linear(e, &s->in[0], from));
 }
 
+static int runs_transpose(const BluSig *s, BluRun *run) {
+  const BluAttr *p = blu_attr(&s->attrs, "perm");
+  return p->n && p->i[p->n - 1] == p->n - 1 ? blu_run_add(run, 0, 0, blu_row_length(&s->out), 1) : 0;
+}
+
 static void vjp_transpose(BluVjp *v) {
   const BluAttr *p = blu_attr(&v->sig.attrs, "perm");
   int64_t back[BLU_MAX_RANK];
@@ -157,7 +162,7 @@ static void vjp_transpose(BluVjp *v) {
 }
 
 const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .labels = "perm-rank perm-once", .infer = infer_transpose, .ref = ref_transpose,
-    .move = move_transpose, .vjp = vjp_transpose,
+    .move = move_transpose, .runs = runs_transpose, .vjp = vjp_transpose,
   .cases = (const BluOpCase[]){
     {"%a: tensor<2x3x4xf64>", "%r = blu.transpose %a {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>", -1, 1, 0},
     {0}}};

@@ -147,10 +147,12 @@ typedef struct BluFrame {
 
 /* A function under construction. Ops go to a block of their own; arguments join it as they are used. */
 typedef enum { BUILD_TRAIN, BUILD_EVAL, BUILD_ENTRY, BUILD_UPDATE, BUILD_OTHER } BluBuildKind;
-typedef struct {
+typedef struct BluBuild {
   int id;
   BluBuildKind kind;
   bool training;
+  struct BluBuild *outer;  /* of the body of a scan: the function, or the other body, that the scan stands in */
+  MlirValue iteration;     /* of a body that asked for it: number of the step, i64 */
   BluBuilder b;
   BluSlots used, changed;
   int randoms;            /* random tensors made outside of instances */
@@ -175,7 +177,7 @@ struct BluElab {
   int64_t steps;          /* expressions evaluated, to stop what would never end */
   bool stopped;
   BluSlot *rows, *step, *seed;
-  int runs;
+  int runs, scans;
   BluSlots params, states, caches; /* of all instances, in the order of their paths */
   BluInstance **instances;         /* that have a path */
   int ninstances;
@@ -281,6 +283,7 @@ struct BluBuiltin {
   const char *name;
   BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 };
+BluVal blu_elab_scan(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 BluVal blu_elab_einsum(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 BluVal blu_elab_rearrange(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 /* x[...] of a tensor x of type t. */
@@ -306,6 +309,10 @@ MlirLocation blu_build_loc(BluElab *E, BluSpan at);
 void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
 /* The slot's value at this place of the function: its argument, or what `:=` has made of it. */
 MlirValue blu_build_slot(BluElab *E, BluSlot *slot);
+/* The function under construction, also while the body of a scan is built. */
+BluBuild *blu_build_root(const BluElab *E);
+/* In the body of a scan: the number of the step, an i64 scalar. */
+MlirValue blu_build_iteration(BluElab *E);
 void blu_build_change(BluElab *E, BluSlot *slot, MlirValue v);
 /* The slots that v depends on; `smoothly`: through ops that have a gradient. */
 BluSlots blu_build_slots_of(BluElab *E, MlirValue v, bool smoothly);

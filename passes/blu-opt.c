@@ -25,14 +25,21 @@ static MlirLogicalResult report(MlirDiagnostic d, void *user) {
 static int usage(FILE *out, int status) {
   fputs("usage: blu-opt [options] [FILE]\n\n"
         "Reads a module of the blu dialect from FILE (standard input, if none or -), runs passes in the order in which they are\n"
-        "given, verifies and prints the result.\n\n"
+        "given, verifies and prints the result; or runs one of its functions, in double, and prints what that returns.\n\n"
         "  -pass=NAME      run a pass; may be given many times\n"
         "  --plan          print the memory plan as text in place of the IR (after -pass=plan)\n"
         "  --locations     print locations\n"
         "  --no-verify     don't verify between passes\n"
+        "  --run=FUNC      run the function @FUNC after the passes and print its results in place of the IR\n"
+        "  --input=ARG=V   an argument, by name or number (from 0): V is numbers with commas between them (one: for all elements)\n"
+        "                  or FILE.npy; other arguments are drawn at random: labels within their bound, run values as they are\n"
+        "  --seed=N        another draw (default 1)\n"
+        "  --full          print every number of the results\n"
         "  --help          this text\n\npasses, in the compiler's order:\n", out);
   for (const BluPass *p = blu_passes; p->name; p++) fprintf(out, "  %-15s %s\n", p->name, p->summary);
-  fputs("\nexample: bluc --emit=blu model.blu | blu-opt -pass=differentiate -pass=simplify\n"
+  fputs("\nexamples:\n"
+        "  bluc --emit=blu model.blu | blu-opt -pass=differentiate -pass=simplify\n"
+        "  bluc --emit=blu model.blu | blu-opt -pass=differentiate --run=train --input=step=10 --seed=7\n"
         "exit status: 0 good, 1 bad input or a failed pass, 2 usage\n", out);
   return status;
 }
@@ -48,7 +55,7 @@ static char *read_all(FILE *f) {
   return text;
 }
 
-typedef struct { const char *file; const BluPass **pass; int npasses; bool plan, locations, verify; } Options;
+typedef struct { const char *file; const BluPass **pass; int npasses; bool plan, locations, verify; const char **inputs; BluRunOptions run; } Options;
 
 static int run(const Options *o, MlirContext ctx) {
   FILE *f = !o->file || !strcmp(o->file, "-") ? stdin : fopen(o->file, "rb");
@@ -64,7 +71,10 @@ static int run(const Options *o, MlirContext ctx) {
     else if (o->verify && !mlirOperationVerify(mlirModuleGetOperation(m)))
       status = 1, fprintf(stderr, "blu-opt: internal error: pass %s left an invalid module\n", o->pass[i]->name);
   }
-  if (!status && o->plan) {
+  if (!status && o->run.func) {
+    BluWhy why;
+    if (!blu_run(m, &o->run, stdout, &why)) status = 1, fprintf(stderr, "blu-opt: %s\n", why.text);
+  } else if (!status && o->plan) {
     char *plan = blu_plan_print(m);
     fputs(plan, stdout);
     free(plan);
@@ -79,14 +89,26 @@ static int run(const Options *o, MlirContext ctx) {
 }
 
 int main(int argc, char **argv) {
-  Options o = {.pass = blu_alloc_zeroed((size_t)argc, sizeof *o.pass), .verify = true};
+  Options o = {.pass = blu_alloc_zeroed((size_t)argc, sizeof *o.pass), .inputs = blu_alloc_zeroed((size_t)argc, sizeof *o.inputs),
+               .verify = true, .run.seed = 1};
+  o.run.inputs = o.inputs;
   int bad = 0;
   for (int i = 1; i < argc && !bad; i++) {
     const char *a = argv[i];
-    if (!strcmp(a, "--help") || !strcmp(a, "-h")) return free(o.pass), usage(stdout, 0);
+    if (!strcmp(a, "--help") || !strcmp(a, "-h")) return free(o.pass), free(o.inputs), usage(stdout, 0);
     if (!strcmp(a, "--plan")) o.plan = true;
     else if (!strcmp(a, "--locations")) o.locations = true;
     else if (!strcmp(a, "--no-verify")) o.verify = false;
+    else if (!strcmp(a, "--full")) o.run.full = true;
+    else if (!strncmp(a, "--run=", 6)) o.run.func = a + 6;
+    else if (!strncmp(a, "--seed=", 7)) {
+      char *end;
+      o.run.seed = strtoull(a + 7, &end, 10);
+      if (!a[7] || a[7] == '-' || *end) bad = fprintf(stderr, "blu-opt: --seed takes a number, not '%s'\n", a + 7);
+    } else if (!strncmp(a, "--input=", 8)) {
+      o.inputs[o.run.ninputs++] = a + 8;
+      if (!strchr(a + 8, '=')) bad = fprintf(stderr, "blu-opt: --input takes ARG=VALUE, not '%s'\n", a + 8);
+    }
     else if (!strncmp(a, "-pass=", 6) || !strncmp(a, "--pass=", 7)) {
       const char *name = strchr(a, '=') + 1;
       if (!(o.pass[o.npasses++] = blu_pass_find(name))) bad = fprintf(stderr, "blu-opt: no pass is called '%s' (see --help)\n", name);
@@ -94,6 +116,7 @@ int main(int argc, char **argv) {
     else if (o.file) bad = fprintf(stderr, "blu-opt: one file at most\n");
     else o.file = a;
   }
+  if (!bad && !o.run.func && (o.run.ninputs || o.run.full)) bad = fprintf(stderr, "blu-opt: --input and --full go with --run\n");
   int status = 2;
   if (!bad) {
     MlirContext ctx = mlirContextCreateWithThreading(false);
@@ -102,6 +125,6 @@ int main(int argc, char **argv) {
     status = run(&o, ctx);
     mlirContextDestroy(ctx);
   }
-  free(o.pass);
+  free(o.pass), free(o.inputs);
   return status;
 }

@@ -3,6 +3,7 @@
  * through MLIR's diagnostics, and the pass returns false. */
 #ifndef BLU_PASSES_PASSES_H
 #define BLU_PASSES_PASSES_H
+#include <stdio.h>
 #include "dialects/blu.h"
 
 typedef struct {
@@ -27,6 +28,16 @@ bool blu_pass_plan(MlirModule m);
 bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirValue *cts, int nwrt, const MlirValue *wrt,
                   MlirValue *grads);
 
+/* Offsets in a body's blu.places, blu.args and blu.results: from the start of the frame, the last of its scan's blu.places; or this
+ * minus k, the k-th of the scan's blu.places (operands, then results), at the step's slice if the scan slices or stacks it. */
+enum { BLU_PLACE_OUTSIDE = -2 };
+
 /* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
 char *blu_plan_print(MlirModule m);
+
+/* Runs function `func` of the module through the interpreter and prints its results. Inputs are "ARG=VALUE,VALUE.." or "ARG=FILE.npy",
+ * ARG a name or a number from 0; other arguments are drawn at random, within what their roles and types allow. false: why says what is
+ * wrong. */
+typedef struct { const char *func; int ninputs; const char *const *inputs; uint64_t seed; bool full; } BluRunOptions;
+bool blu_run(MlirModule m, const BluRunOptions *o, FILE *out, BluWhy *why);
 #endif

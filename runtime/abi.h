@@ -10,7 +10,8 @@
 
 #define BLU_ABI 3
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
-#define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes */
+#define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
+#define BLU_ABI_LOOPS 8    /* how deep loops nest */
 
 typedef enum {
   BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */
@@ -51,13 +52,25 @@ typedef struct {
  * scratch is private to the calling thread, BluProgram.scratch_bytes long, aligned to BLU_ABI_ALIGN, undefined at entry. */
 typedef void BluKernel(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
 
+typedef struct BluLoop BluLoop;
+
 typedef struct {
-  BluKernel *kernel;
+  BluKernel *kernel;  /* NULL: a loop */
   const int64_t *offset;
   int64_t pieces;     /* >= 1; the pieces of one launch are independent of each other */
   const char *name;   /* of the kernel, for profiles */
   int64_t line;       /* of the .blu file, 0 = none */
+  const BluLoop *loop;
+  const int64_t *stride; /* inside of D loops: [offsets][D], how far each offset moves with each loop's step, outermost first */
+  int64_t offsets;       /* inside of a loop: how many */
 } BluLaunch;
+
+/* Runs its launches `steps` times, at step 0, 1, .., or in reverse. */
+struct BluLoop {
+  int64_t steps, reverse;
+  const BluLaunch *launch;
+  int64_t launches;
+};
 
 /* A step is one run of "train". In a program with a function "update" it is several, one for each micro-batch, which change no parameter
  * and add to the tensors of role GRADIENT, and one of "update", which computes norms (first part) and changes the parameters. */
@@ -93,6 +106,7 @@ typedef struct {
   int64_t arena_bytes;          /* all of it */
   int64_t kept_bytes;           /* leading part that holds tensors and scalars; the rest is overlaid by the functions */
   int64_t scratch_bytes;        /* per thread */
+  int64_t loop_offsets;         /* the most offsets of a launch inside of a loop */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;
   const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL: set by the runtime before a run */

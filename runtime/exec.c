@@ -42,7 +42,7 @@ void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
 
 void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
   BluProfile *profile = exec->profile;
-  while (profile && profile->function != function) profile = profile->next;
+  while (profile && profile->function != function) profile = profile->other;
   if (profile) blu_profile_run(profile, exec->pool, first, last);
   else blu_pool_run(exec->pool, function->launch + first, last - first);
 }

@@ -85,6 +85,7 @@ typedef struct {
   int64_t scratch_stride;
   void *map;             /* of mmap */
   size_t map_bytes;
+  int64_t loop_offsets;  /* of the program */
 } BluArena;
 
 /* Bytes of scratch that each thread costs. */
@@ -105,14 +106,25 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads);
  * [t * P / T, (t + 1) * P / T) of P. One caller at a time. */
 void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches);
 void blu_pool_close(BluPool *pool); /* NULL is fine */
+/* Calls `ran` after every kernel, with its launch as it stands in the program's tables. NULL: no more. */
+typedef void BluWatch(void *user, const BluLaunch *launch);
+void blu_pool_watch(BluPool *pool, BluWatch *ran, void *user);
 
 /* --- profile.c: time by kernel ------------------------------------------------------------------------------------ */
 
+/* One row for each kernel that runs in the function, in loops too. */
+typedef struct {
+  const BluLaunch *launch;
+  double seconds;              /* summed over the runs */
+  int64_t launches;
+} BluProfileRow;
+
 typedef struct BluProfile {
   const BluFunction *function; /* whose launches are timed */
-  double *seconds;             /* [launches], summed over the runs */
-  int64_t runs;
-  struct BluProfile *next;
+  BluProfileRow *row;
+  int64_t rows, next, runs;    /* next: where the next launch is looked for first */
+  double before;
+  struct BluProfile *other;    /* of another function that a step runs; NULL: none */
 } BluProfile;
 
 BluProfile *blu_profile_new(const BluFunction *function); /* blu_profile_free frees it */
@@ -135,7 +147,7 @@ typedef struct {
   double total;       /* value of TOTAL */
   BluArena arena;
   BluPool *pool;
-  BluProfile *profile; /* NULL: none; borrowed; others follow by `next` */
+  BluProfile *profile; /* NULL: none; borrowed; others follow by `other` */
 } BluExec;
 
 /* `held`: bytes that the process has taken already. Error: memory or threads refused. */

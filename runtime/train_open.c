@@ -228,12 +228,12 @@ static bool train(BluError *err, BluTrainer *t) {
   if (t->options->dry_run) return dry_run(err, t);
   if (!blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
   if (t->options->profile) t->exec.profile = t->profile = blu_profile_new(t->train);
-  if (t->profile && t->update) t->profile->next = blu_profile_new(t->update);
+  if (t->profile && t->update) t->profile->other = blu_profile_new(t->update);
   t->ahead = blu_ahead_open(&t->data, t->micro);
   describe_log(t);
   bool good = blu_train_loop(err, t);
   if (good && t->profile) blu_profile_print(stdout, t->profile, t->program, t->update ? "micro-batches" : "steps");
-  if (good && t->profile && t->update) blu_profile_print(stdout, t->profile->next, t->program, "updates");
+  if (good && t->profile && t->update) blu_profile_print(stdout, t->profile->other, t->program, "updates");
   return good;
 }
 
