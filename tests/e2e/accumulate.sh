@@ -87,6 +87,16 @@ same 'a run value says how many' "$(ls -d set.run/step-*)" set.run/step-3
 run 1 ./set train --out set2.run --quiet --set parts=1.5
 one_line "^error: the program's setting 'accumulate' is 1.5, which is no whole number from 1 to 1000000"
 
+# the same through a scan
+sed 's/^let net = .*/let rnn = nn.LSTM(6, 8);\nlet out = nn.Linear(8, 3);/
+  s/^  loss = .*/  let s = rnn(broadcast(reshape(x, B, 1, 6), B, 5, 6));\n  loss = cross_entropy(out(s[.., 4, :]), y) per w;/' one.blu > rnn.blu
+sed 's/B = 12/B = 4/; s/  epochs = 3;/&\n  accumulate = 3;/' rnn.blu > rnns.blu
+compile rnn.blu -o rnn
+compile rnns.blu -o rnns
+run 0 ./rnn train --out rnn.run --quiet
+run 0 ./rnns train --out rnns.run --quiet
+holds 'difference of the LSTMs' "$(differs rnns.run/step-15/model.safetensors rnn.run/step-15/model.safetensors)" 'x < 2e-5'
+
 # one valid example with loss 4, three with loss 2: the mean is 2.5, not 3
 mkdir uneven
 printf '4,1\n7,0\n7,0\n2,1\n2,1\n2,1\n' > uneven/train.csv
