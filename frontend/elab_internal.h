@@ -56,6 +56,7 @@ typedef struct BluSlot {
   BluSpan made;           /* the call that made the instance */
   bool frozen;            /* PARAM: no optimizer changes it */
   bool trained;           /* PARAM: the loss depends on it */
+  const char *starts, *group; /* PARAM, STATE: initial value and optimizer in words, for the trainer's `info`; NULL: none */
   int build;              /* function that `value`, its argument, belongs to */
   MlirValue value;
   int changed;            /* function that `:=` gave the new value `now` in */
@@ -342,6 +343,9 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st);
 /* `optimizer = update;` (glob NULL), or `optimizer "glob" = update;` (update NULL: frozen). */
 typedef struct { const char *glob; const BluUpdate *update; BluSpan span; bool used; } BluGroup;
 void blu_elab_update(BluElab *E, BluGroup *groups, int n, BluSpan at, BluSlots *states);
+/* The argument `lr` of the optimizer of most parameters: that of the default group, else of the first that isn't frozen. NONE: it has
+ * no number of this name. */
+BluOperand blu_elab_learning_rate(const BluGroup *groups, int n);
 
 /* ---- the standard library's text ---- */
 

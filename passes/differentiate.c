@@ -100,7 +100,8 @@ static MlirValue result_named(MlirOperation f, const char *role, const char *nam
   return (MlirValue){0};
 }
 
-static bool differentiate(MlirOperation f) {
+/* `sum_alone`: the gradient of the loss's sum, for the weight of a whole step is not known yet. */
+static bool differentiate(MlirOperation f, bool sum_alone) {
   blu_save_scans(f);
   MlirBlock block = blu_func_block(f);
   MlirOperation end = mlirBlockGetTerminator(block);
@@ -120,7 +121,9 @@ static bool differentiate(MlirOperation f) {
   BluBuilder b = blu_builder_before(end);
   b.loc = mlirOperationGetLocation(blu_def(sum));
   MlirValue zero = blu_constant_like(&b, weight, 0), one = blu_constant_like(&b, weight, 1);
-  MlirValue seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
+  MlirValue seed = one;
+  if (!sum_alone)
+    seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
   bool good = blu_gradient(&b, 1, &sum, &seed, nparams, params, grads);
   for (int i = 0; i < nparams; i++)
     results[nresults + i] = mlirValueIsNull(grads[i]) ? blu_constant_like(&b, params[i], 0) : grads[i];
@@ -133,5 +136,5 @@ static bool differentiate(MlirOperation f) {
 
 bool blu_pass_differentiate(MlirModule m) {
   MlirOperation f = blu_func_find(m, "train");
-  return mlirOperationIsNull(f) || differentiate(f);
+  return mlirOperationIsNull(f) || differentiate(f, blu_accumulates(m));
 }

@@ -31,6 +31,7 @@ MlirValue blu_same_bytes(MlirOpOperand u);
 /* The value that v is another name of: through reshapes, and from last values of carries to first ones. */
 MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */
+bool blu_accumulates(MlirModule m);               /* is a step of several micro-batches? Then @train adds up gradients, and @update takes them */
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);
 void blu_set_ints(MlirOperation op, const char *name, int n, const int64_t *v);

@@ -44,7 +44,7 @@ static int64_t bytes_of(const BluType *t) { return blu_type_count(t) * blu_elem_
 /* ---- what is kept ---- */
 
 static bool role_is_kept(const char *role) {
-  static const char *const roles[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(role, roles[i])) return true;
   return false;
@@ -64,7 +64,7 @@ static void keep(Plan *p, const BluPort *port, const char *role) {
 }
 
 static void keep_all(Plan *p, MlirOperation *funcs, int n) {
-  static const char *const order[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const order[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t r = 0; r < sizeof order / sizeof *order; r++)
     for (int i = 0; i < n; i++) {
       if (blu_is_kernel(funcs[i])) continue;

@@ -62,6 +62,10 @@ void blu_replace(MlirOperation op, MlirValue by) {
   mlirOperationDestroy(op);
 }
 
+bool blu_accumulates(MlirModule m) {
+  return !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.accumulate")));
+}
+
 bool blu_is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
 bool blu_is_launch(MlirOperation op) { return blu_is_call(op) || blu_is(op, "scan"); }
 bool blu_is_kernel(MlirOperation func) { return *blu_get_string(func, "blu.kernel") != 0; }

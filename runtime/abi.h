@@ -3,7 +3,7 @@
  * A trainer is one constant `blu_program` (emitted by the compiler) linked with the runtime. Every tensor lives at a
  * fixed offset of one arena; every computation is a table of launches; a launch is a kernel with fixed offsets and a
  * fixed number of pieces, so that results never depend on the number of threads. The compiler emits these structs field
- * by field (codegen/object.c): change both together, and raise BLU_ABI. */
+ * by field (codegen/program.c): change both together, and raise BLU_ABI. */
 #ifndef BLU_RUNTIME_ABI_H
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
@@ -31,7 +31,9 @@ typedef enum {
   BLU_ROLE_WEIGHT,   /* f32 scalar: ... and the sum of its weights; both carry the same name, `loss` or the metric's */
   BLU_ROLE_SQUARES,  /* f32 scalar: sum of squares of the gradient of the parameter `name`, before clipping */
   BLU_ROLE_NORM,     /* f32 scalar: norm of all gradients, before clipping */
-  BLU_ROLE_CACHE     /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_CACHE,    /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_GRADIENT, /* sum of the gradients of the parameter `name` over the micro-batches of a step: zeroed before, never saved */
+  BLU_ROLE_TOTAL     /* f64 scalar: sum of the loss's weights over the micro-batches of a step */
 } BluRole;
 
 /* A tensor at a fixed place of the arena. Row-major, dense. */
@@ -42,6 +44,8 @@ typedef struct {
   int64_t offset, bytes; /* from the start of the arena */
   int64_t bound;         /* BLU_ROLE_DATA: see there; else 0 */
   double value;          /* BLU_ROLE_RUN: see there; else 0 */
+  const char *starts;    /* PARAM, STATE: how its first values are made, such as "normal(0, 0.02)"; else "" */
+  const char *group;     /* PARAM: which optimizer changes it, such as `adamw`, or "frozen"; else "" */
 } BluSlot;
 
 /* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
@@ -68,16 +72,20 @@ struct BluLoop {
   int64_t launches;
 };
 
+/* A step is one run of "train". In a program with a function "update" it is several, one for each micro-batch, which change no parameter
+ * and add to the tensors of role GRADIENT, and one of "update", which computes norms (first part) and changes the parameters. */
+
 /* A compiled function. Launches run in order, each after all pieces of the one before.
  * `commit` splits them: [0, commit) only compute, [commit, launches) change parameters and state. The caller looks at the
  * results between the two and may leave the second part out. A function that changes nothing has commit == launches. */
 typedef struct {
-  const char *name;   /* "init", "train", "eval", "settings", or the name of an `entry` */
+  const char *name;   /* "init", "train", "update", "eval", "settings", or the name of an `entry` */
   const BluSlot *slot; /* DATA, INPUT, then results: what is special to this function */
   int64_t slots;
   const BluLaunch *launch;
   int64_t launches, commit;
   int64_t flops;      /* of one run: 2 per multiply-add of the matrix products, nothing else counted */
+  int64_t bytes;      /* of one run: what its launches read and write, each operand and result once */
 } BluFunction;
 
 /* Processor features that the code was compiled for (BluProgram.cpu). */
@@ -101,10 +109,13 @@ typedef struct {
   int64_t loop_offsets;         /* the most offsets of a launch inside of a loop */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;
-  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS: set by the runtime before a run */
+  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL: set by the runtime before a run */
   int64_t scalars;
   const BluFunction *function;
   int64_t functions;
+  const char *embedded;         /* a safetensors file with exactly the parameters and the model's own states, to start with in place of
+                                   what "init" gives; NULL: none */
+  int64_t embedded_bytes;
 } BluProgram;
 
 extern const BluProgram blu_program;

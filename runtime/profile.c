@@ -67,7 +67,7 @@ static int line_of(const char *source, int64_t line, const char **text) {
   return (int)(length < 60 ? length : 60);
 }
 
-void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program) {
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what) {
   Row *row = blu_new(profile->rows, sizeof *row);
   int64_t rows = 0, runs = profile->runs > 0 ? profile->runs : 1;
   double total = 0, steps = (double)runs;
@@ -81,8 +81,8 @@ void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *
     total += from->seconds;
   }
   qsort(row, (size_t)rows, sizeof *row, by_time);
-  fprintf(file, "profile of %" PRId64 " steps: %.3f ms each in kernels\n   share  ms/step  launches  kernel\n",
-          profile->runs, 1e3 * total / steps);
+  fprintf(file, "profile of %" PRId64 " %s: %.3f ms each in kernels\n   share  ms each  launches  kernel\n", profile->runs,
+          what, 1e3 * total / steps);
   for (int64_t r = 0; r < rows; r++) {
     const char *text;
     int length = line_of(program->source, row[r].line, &text);
@@ -95,7 +95,9 @@ void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *
 }
 
 void blu_profile_free(BluProfile *profile) {
-  if (profile) free(profile->row);
+  if (!profile) return;
+  blu_profile_free(profile->other);
+  free(profile->row);
   free(profile);
 }
 

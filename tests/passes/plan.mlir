@@ -179,3 +179,19 @@ func.func @train(%a: tensor<4xf32> {blu.role = "param", blu.name = "a"}, %b: ten
   %0 = blu.exp %b : tensor<4xf32>
   return %a, %0, %0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+//--- sums_in_place.mlir
+// The sum of gradients is kept, and the product that adds to it writes it where it was; without a guard all launches may change what is
+// kept.
+// CHECK: func.func @train(
+// CHECK-SAME: blu.args = array<i64: 64, 192, 0>
+// CHECK-SAME: blu.commit = 0 : i64
+// CHECK-SAME: blu.results = array<i64: 0>
+// CHECK: call @{{.*}}(%arg0, %arg1, %arg2) {blu.places = array<i64: 64, 192, 0, 0>}
+// CHECK-NOT: copy
+func.func @train(%a: tensor<4x5xf32> {blu.role = "data", blu.name = "a"}, %b: tensor<5x3xf32> {blu.role = "data", blu.name = "b"},
+                 %s: tensor<4x3xf32> {blu.role = "gradient", blu.name = "w"}) -> (tensor<4x3xf32> {blu.role = "gradient", blu.name = "w"}) {
+  %0 = blu.matmul %a, %b : (tensor<4x5xf32>, tensor<5x3xf32>) -> tensor<4x3xf32>
+  %1 = blu.add %s, %0 : tensor<4x3xf32>
+  return %1 : tensor<4x3xf32>
+}
