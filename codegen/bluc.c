@@ -43,7 +43,7 @@ static const struct { Stage stage; const char *pass; } pipeline[] = {
   {STAGE_PLAN, "plan"},
 };
 
-typedef enum { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_FORMAT } Command;
+typedef enum { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_FORMAT, COMMAND_VERIFY } Command;
 
 typedef struct {
   Command command;
@@ -54,6 +54,7 @@ typedef struct {
   Stage stage;
   BluCpu cpu;
   bool verify, times, locations, holes, only_check /* fmt --check */;
+  BluVerifyOptions judge; /* of `verify` */
 } Options;
 
 /* ---- printing ---- */
@@ -199,6 +200,15 @@ static bool print_ast(const Options *o, const BluFrontendOptions *front, BluDiag
   return good;
 }
 
+static bool verify_model(const Options *o, MlirModule m) {
+  enum { PASSES = sizeof pipeline / sizeof *pipeline };
+  const char *names[PASSES];
+  for (int i = 0; i < PASSES; i++) names[i] = pipeline[i].pass;
+  BluVerifyOptions judge = o->judge;
+  judge.passes = names, judge.npasses = PASSES, judge.out = stdout;
+  return blu_verify_model(m, &judge);
+}
+
 static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs, .holes = o->holes};
   if (o->stage == STAGE_AST) return print_ast(o, &front, diags);
@@ -210,10 +220,10 @@ static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   if (o->command == COMMAND_CHECK) return mlirModuleDestroy(m), true;
 
   MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(ctx, collect, diags, NULL);
-  bool good = true;
-  for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline && pipeline[i].stage <= o->stage && good; i++)
+  bool judged = o->command == COMMAND_VERIFY, good = !judged || verify_model(o, m);
+  for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline && pipeline[i].stage <= o->stage && good && !judged; i++)
     good = run_pass(o, m, pipeline[i].pass);
-  if (good) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m);
+  if (good && !judged) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m);
   mlirContextDetachDiagnosticHandler(ctx, handler);
   mlirModuleDestroy(m);
   return good;
@@ -260,6 +270,7 @@ static bool format_files(const Options *o, BluDiags *diags) {
 static int usage(FILE *out, int status) {
   fprintf(out, "usage: bluc [options] MODEL.blu            make a trainer\n"
     "       bluc check [options] MODEL.blu      report errors and warnings, and make nothing\n"
+    "       bluc verify [options] MODEL.blu     compare gradients with differences of the loss, and every pass with the model before it\n"
     "       bluc fmt [--check] FILE.blu..       put files into the canonical layout; - is standard input\n"
     "       bluc --explain E0303                what an error code means\n\n"
     "Compiles a model description into one self-contained program that trains, evaluates and describes the model.\n\n"
@@ -276,15 +287,18 @@ static int usage(FILE *out, int status) {
     "  --time              how long each stage takes, to standard error\n"
     "  --holes             print what each `_` in a type stands for\n"
     "  --diagnostics=FORM  text (default; in colours on a terminal) or json: one object a line, to standard error\n"
+    "  --seed=N            verify: other random numbers (default 1)\n"
+    "  --rounds=N          verify: how often, each time with other numbers (default 2)\n"
     "  --version, --help\n\n"
     "examples:\n"
     "  bluc models/fashion.blu -o fashion && ./fashion train --data /usr/share/datasets/fashion-mnist\n"
     "  bluc -D B=256 models/fashion.blu    another batch size\n"
     "  bluc --embed w.safetensors models/fashion.blu   a trainer that knows already\n"
     "  bluc check models/fashion.blu       is it right?\n"
+    "  bluc verify models/fashion.blu      are its gradients right, and the compiler?\n"
     "  bluc --emit=blu models/fashion.blu  the model as tensor operations\n"
     "  bluc fmt --check models/*.blu       is the layout canonical?\n"
-    "exit status: 0 good, 1 the program has errors or can't be written, 2 usage\n");
+    "exit status: 0 good, 1 the program has errors or can't be written, or a check of verify failed, 2 usage\n");
   return status;
 }
 
@@ -303,7 +317,8 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 
 static int unknown_option(const char *arg) {
   static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--locations", "--time", "--holes",
-                                        "--diagnostics", "--explain", "--embed", "--version", "--help", "--check"};
+                                        "--diagnostics", "--explain", "--embed", "--version", "--help", "--check", "--seed",
+                                        "--rounds"};
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
   return unknown("unknown option", name, sizeof options / sizeof *options, options);
@@ -343,12 +358,22 @@ static BluDiagStyle default_style(void) {
 static int parse_command(Options *o, const char *word) {
   if (!strcmp(word, "check")) o->command = COMMAND_CHECK;
   else if (!strcmp(word, "fmt")) o->command = COMMAND_FORMAT;
+  else if (!strcmp(word, "verify")) o->command = COMMAND_VERIFY;
   return o->command != COMMAND_COMPILE;
+}
+
+/* A whole number in [least, most]; false: the text is none. */
+static bool parse_number(const char *text, long long least, long long most, long long *v) {
+  char *end;
+  errno = 0;
+  *v = strtoll(text, &end, 10);
+  return end != text && !*end && !errno && *v >= least && *v <= most;
 }
 
 /* 0: go on; else the exit status + 1. */
 static int parse(Options *o, int argc, char **argv) {
   const char *v;
+  long long number;
   for (int i = 1 + (argc > 1 && parse_command(o, argv[1])); i < argc; i++) {
     const char *a = argv[i];
     if (!strcmp(a, "--help") || !strcmp(a, "-h")) return usage(stdout, 0) + 1;
@@ -368,6 +393,12 @@ static int parse(Options *o, int argc, char **argv) {
     } else if ((v = value_of("--embed", argc, argv, &i))) {
       if (!*v) return complain("--embed takes a file name", "") + 1;
       o->embed = v;
+    } else if (o->command == COMMAND_VERIFY && (v = value_of("--seed", argc, argv, &i))) {
+      if (!parse_number(v, 0, INT64_MAX, &number)) return complain("--seed takes a number, not", v) + 1;
+      o->judge.seed = (uint64_t)number;
+    } else if (o->command == COMMAND_VERIFY && (v = value_of("--rounds", argc, argv, &i))) {
+      if (!parse_number(v, 1, 1000, &number)) return complain("--rounds takes a number from 1 to 1000, not", v) + 1;
+      o->judge.rounds = (int)number;
     } else if ((v = value_of("--cpu", argc, argv, &i))) {
       if (!blu_cpu_parse(v, &o->cpu)) return complain("--cpu takes v2, v3, v4 or native, not", v) + 1;
     } else if ((v = value_of("--dump-after", argc, argv, &i))) {
@@ -392,6 +423,8 @@ static int parse(Options *o, int argc, char **argv) {
   if (o->command == COMMAND_FORMAT) return o->nfiles ? 0 : complain("which files?", "") + 1;
   if (!o->input) return complain("which model?", "") + 1;
   if (o->embed && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--embed is for making a trainer", "") + 1;
+  if (o->command == COMMAND_VERIFY && (o->stage != STAGE_PROGRAM || o->output))
+    return complain("verify makes nothing, so -o and --emit don't go with it", "") + 1;
   if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;
   return 0;
 }
@@ -408,7 +441,7 @@ static char *default_output(const Options *o) {
 }
 
 int main(int argc, char **argv) {
-  Options o = {.stage = STAGE_PROGRAM, .style = default_style(), .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs),
+  Options o = {.stage = STAGE_PROGRAM, .style = default_style(), .judge = {.seed = 1, .rounds = 2}, .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs),
                .files = blu_alloc_zeroed((size_t)argc, sizeof *o.files)};
   blu_cpu_parse("x86-64-v3", &o.cpu);
   int status = parse(&o, argc, argv);

@@ -265,6 +265,11 @@ struct BluRefCall {
  * rounded, but constants and what is made of constants alone: this is the meaning in exact arithmetic, as near as double comes.
  * false: an op without ref, named in why, or a call of what can't be called. */
 bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why);
+/* What the stop_gradients of a run gave, in order. A zeroed one records; with `replay`, runs of the same function take these values for
+ * the op's: so do differences of a function whose gradient leaves something out. held NULL: neither. */
+typedef struct { double **v; int n, next; bool replay; } BluHeld;
+bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why);
+void blu_held_free(BluHeld *held);
 
 /* ---- lowering of elementwise ops ---- */
 

@@ -65,8 +65,10 @@ static bool sees(const BluRefCall *c, const Shape *a, int64_t batch, int64_t hea
   return c->sig->nin <= MASK || c->in[MASK][blu_index_in(&c->sig->in[MASK], &full, at)] != 0;
 }
 
+/* A key that is not seen has the weight 0, which its value is multiplied by: NaN stays NaN. */
 static void ref_attention(BluRefCall *c) {
   Shape a = shape_of(c->sig);
+  bool masked = a.causal || c->sig->nin > MASK;
   for (int64_t row = 0, n = a.b * a.g * a.r * a.t; row < n; row++) {
     int64_t i = row % a.t, head = row / a.t % (a.g * a.r), batch = row / a.t / (a.g * a.r),
         keys = (batch * a.g + head / a.r) * a.s;
@@ -75,12 +77,12 @@ static void ref_attention(BluRefCall *c) {
     for (int64_t e = 0; e < a.dv; e++) out[e] = 0;
     for (int pass = 0; pass < 2; pass++) /* the greatest score, then the weights */
       for (int64_t j = 0; j < a.s; j++) {
-        if (!sees(c, &a, batch, head, i, j)) continue;
-        double dot = 0;
-        for (int64_t e = 0; e < a.d; e++) dot += q[e] * c->in[K][(keys + j) * a.d + e];
+        double dot = 0, p = 0;
+        bool seen = sees(c, &a, batch, head, i, j);
+        for (int64_t e = 0; e < a.d && seen; e++) dot += q[e] * c->in[K][(keys + j) * a.d + e];
         dot *= blu_rounded(c->sig->out.elem, a.scale);
-        if (!pass) { most = dot > most || isnan(dot) ? dot : most; continue; }
-        double p = exp(dot - (isinf(most) ? 0 : most));
+        if (!pass) { most = seen && (dot > most || isnan(dot)) ? dot : most; continue; }
+        if (seen) p = exp(dot - (masked && most == -INFINITY ? 0 : most)); /* a row of scores that are all -infinity: 0, and NaN without a mask */
         sum += p;
         for (int64_t e = 0; e < a.dv; e++) out[e] += p * c->in[V][(keys + j) * a.dv + e];
       }

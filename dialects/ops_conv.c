@@ -250,9 +250,9 @@ static void ref_conv2d(BluRefCall *c) {
       for (int64_t kx = 0; kx < axis[1].k; kx++) {
         int64_t y = place(&axis[0], at[1], ky), x = place(&axis[1], at[2], kx), first = at[3] / outs * per;
         if (y < 0 || y >= axis[0].n || x < 0 || x >= axis[1].n) continue;
-        for (int64_t k = 0; k < per; k++)
-          sum += c->in[X][blu_linear(in, (int64_t[]){at[0], y, x, first + k})] * c->in[W][blu_linear(w, (int64_t[]){at[3], k, ky,
-              kx})];
+        const double *from = c->in[X] + blu_linear(in, (int64_t[]){at[0], y, x, first});
+        const double *weight = c->in[W] + blu_linear(w, (int64_t[]){at[3], 0, ky, kx});
+        for (int64_t k = 0; k < per; k++) sum += from[k] * weight[k * axis[0].k * axis[1].k];
       }
     c->out[i] = sum;
   }

@@ -165,16 +165,16 @@ static bool infer_cross_entropy(BluSig *s, BluWhy *why) {
 static void ref_cross_entropy(BluRefCall *c) {
   int64_t n = c->sig->in[0].dim[c->sig->in[0].rank - 1];
   for (int64_t i = 0, rows = blu_type_count(&c->sig->out); i < rows; i++) {
-    const double *x = c->in[0] + i * n;
-    double m = -INFINITY, label = c->in[1][i];
-    for (int64_t k = 0; k < n; k++) m = x[k] > m || isnan(x[k]) ? x[k] : m;
-    c->out[i] = log_sum_exp(x, n, 1) - (label >= 0 && label < (double)n ? x[(int64_t)label] : m);
+    const double *x = c->in[0] + i * n, label = c->in[1][i];
+    c->out[i] = log_sum_exp(x, n, 1) - (label >= 0 && label < (double)n ? x[(int64_t)label] : 0);
   }
 }
 
+static BluElem label_elem(MlirValue labels) { return blu_value_type(labels).elem == BLU_I64 ? BLU_I64 : BLU_I32; }
+
 /* A bool of the logits' shape: true at the label of each row. */
 static MlirValue at_label(BluBuilder *b, const BluType *logits, MlirValue labels) {
-  BluElem e = blu_value_type(labels).elem == BLU_I64 ? BLU_I64 : BLU_I32;
+  BluElem e = label_elem(labels);
   BluType column = *logits, all = *logits;
   column.dim[column.rank - 1] = 1;
   all.elem = e;
@@ -185,12 +185,22 @@ static MlirValue at_label(BluBuilder *b, const BluType *logits, MlirValue labels
   return blu_build2(b, "eq", classes, blu_broadcast_to(b, blu_reshape_to(b, blu_cast_to(b, labels, e), &column), &all));
 }
 
+/* A bool per row: is its label a class? */
+static MlirValue is_class(BluBuilder *b, MlirValue labels, int64_t classes) {
+  labels = blu_cast_to(b, labels, label_elem(labels));
+  MlirValue last = blu_constant_like(b, labels, (double)(classes - 1)), low = blu_build2(b, "ge", labels, blu_constant_like(b, labels, 0));
+  return blu_build2(b, "and", low, blu_build2(b, "le", labels, last));
+}
+
+/* With d = x - max(x), log sum exp(d) is too small by max(x): what is taken from it is d at the label, and -max(x) where there is none. */
 static MlirValue expand_cross_entropy(BluBuilder *b, const BluSig *s, const MlirValue *in) {
   int64_t axis = s->in[0].rank - 1;
-  MlirValue d = blu_build2(b, "sub", in[0], over(b, "max", in[0], axis)), zero = blu_constant_like(b, d, 0);
+  MlirValue most = blu_reduce(b, "max", in[0], 1, &axis, true);
+  MlirValue d = blu_build2(b, "sub", in[0], blu_broadcast_to(b, most, &s->in[0])), zero = blu_constant_like(b, d, 0);
   MlirValue sum = blu_reduce(b, "sum", blu_build1(b, "exp", d), 1, &axis, false);
   MlirValue hit = blu_build(b, "where", NULL, 3, (MlirValue[]){at_label(b, &s->in[0], in[1]), d, zero});
-  return blu_build2(b, "sub", blu_build1(b, "log", sum), blu_reduce(b, "sum", hit, 1, &axis, false));
+  MlirValue there = blu_reduce(b, "sum", hit, 1, &axis, false), none = blu_reshape_to(b, blu_build1(b, "neg", most), &s->out);
+  return blu_build2(b, "sub", blu_build1(b, "log", sum), blu_where(b, is_class(b, in[1], s->in[0].dim[axis]), there, none));
 }
 
 static void vjp_cross_entropy(BluVjp *v) { /* ct (softmax(x) - [k = label]) */

@@ -40,4 +40,10 @@ char *blu_plan_print(MlirModule m);
  * wrong. */
 typedef struct { const char *func; int ninputs; const char *const *inputs; uint64_t seed; bool full; } BluRunOptions;
 bool blu_run(MlirModule m, const BluRunOptions *o, FILE *out, BluWhy *why);
+
+/* Judges a model as the front end made it: its gradients by differences of the loss, and every pass of the list by what the functions
+ * give before and after it; on random numbers, in several rounds. Prints a line per check and a summary. false: one failed, or a pass
+ * refused the program, which it has reported. The module stays as it is. */
+typedef struct { uint64_t seed; int rounds, npasses; const char *const *passes; FILE *out; } BluVerifyOptions;
+bool blu_verify_model(MlirModule m, const BluVerifyOptions *o);
 #endif

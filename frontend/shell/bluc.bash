@@ -10,11 +10,11 @@ _bluc() {
     --diagnostics) COMPREPLY=($(compgen -W 'text json' -- "$word")); return ;;
     -o | --embed) COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
-  case ${COMP_WORDS[1]} in fmt) options='--check --help' ;; esac
+  case ${COMP_WORDS[1]} in fmt) options='--check --help' ;; verify) options="$options --seed= --rounds=" ;; esac
   case $word in
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
     *) COMPREPLY=($(compgen -f -X '!*.blu' -- "$word") $(compgen -d -- "$word"))
-      if [ "$COMP_CWORD" = 1 ]; then COMPREPLY+=($(compgen -W 'check fmt' -- "$word")); fi ;;
+      if [ "$COMP_CWORD" = 1 ]; then COMPREPLY+=($(compgen -W 'check fmt verify' -- "$word")); fi ;;
   esac
 }
 complete -o filenames -o nospace -F _bluc bluc

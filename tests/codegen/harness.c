@@ -12,6 +12,7 @@
 #include "runtime/abi.h"
 
 int harness_programs, harness_failures;
+bool harness_quiet;
 static uint64_t seed = 2026;
 uint64_t harness_random(void) { return (seed = seed * 6364136223846793005u + 1442695040888963407u) >> 16; }
 double harness_uniform(double lo, double hi) { return lo + (hi - lo) * (double)(harness_random() & 0xffffffffu) * 0x1p-32; }
@@ -34,7 +35,7 @@ typedef struct { LLVMOrcLLJITRef jit; const BluProgram *program; } Loaded;
 
 static bool fail(const char *what, const char *text) {
   harness_failures++;
-  printf("FAILED: %s in\n%s\n", what, text);
+  if (!harness_quiet) printf("FAILED: %s in\n%s\n", what, text);
   return false;
 }
 

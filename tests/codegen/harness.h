@@ -13,6 +13,7 @@ typedef struct {
 } Setting;
 
 extern int harness_programs, harness_failures;
+extern bool harness_quiet;                           /* failures are counted and not printed */
 void harness_start(Setting *set);                    /* LLVM's target and a context */
 uint64_t harness_random(void);
 double harness_uniform(double lo, double hi);

@@ -129,6 +129,8 @@ static const BluOpCase walk[] = {
    "%r = blu.where %m, %a, %a : (tensor<3xi1>, tensor<3xf64>, tensor<3xf64>) -> tensor<3xf64>", -1, 1, 0},
   {"%x: tensor<3x4xf64>, %w: tensor<4xf64>",
    "%r = blu.layer_norm %x, %w, %w : (tensor<3x4xf64>, tensor<4xf64>, tensor<4xf64>) -> tensor<3x4xf64>", -1, 1, 0},
+  /* labels that are no class: log sum exp alone */
+  {"%a: tensor<9x3xf64>, %b: tensor<9xi32>", "%r = blu.cross_entropy %a, %b : (tensor<9x3xf64>, tensor<9xi32>) -> tensor<9xf64>", -2, 2, 6},
   /* size 1 and empty dimensions */
   {"%a: tensor<1x1xf64>", "%r = blu.matmul %a, %a {tb = true} : (tensor<1x1xf64>, tensor<1x1xf64>) -> tensor<1x1xf64>", -1, 1, 0},
   {"%a: tensor<0x3xf64>", "%s = blu.exp %a : tensor<0x3xf64>\n%r = blu.sum %s {axis = array<i64: 0>} : (tensor<0x3xf64>) -> "

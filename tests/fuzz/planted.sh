@@ -1,0 +1,32 @@
+#!/bin/sh
+# planted.sh PROGRAMS: the random programs find a fault that is planted in the compiler (planted.c), name what is guilty, and cut the
+# programs that show it down to the one op that does.
+programs=$1 failed=0
+out=$(mktemp) || exit 2
+trap 'rm -f "$out"' EXIT
+
+# expect FAULT GUILTY OP
+expect() {
+  BLU_PLANT=$1 "$programs" --count 300 --seed 1 > "$out" 2>&1
+  status=$?
+  if [ $status != 1 ]; then echo "FAIL $1: exit status $status"; failed=1; fi
+  awk -v guilty="$2" -v op="$3" -v fault="$1" '
+    function bad(what) { print "FAIL " fault ": " what; wrong = 1 }
+    function done() { if (programs && ops != 1) bad(ops " ops are left of program " programs) }
+    /^FAILED: --seed / {
+      done()
+      programs++; ops = 0
+      if (substr($0, length($0) - length(guilty) + 1) != guilty) bad("blamed in " $0)
+    }
+    / = blu\.constant/ { next }
+    / = blu\./ { ops++; if ($3 != "blu." op) bad("left: " $0) }
+    END { done(); if (programs < 2) bad(programs + 0 " programs find it"); exit wrong }' "$out" || { head -60 "$out"; failed=1; }
+}
+
+expect simplify 'simplify (pass 1 of 5)' pow
+expect expand 'expand (pass 2 of 5)' pow
+expect fuse 'fuse (pass 4 of 5)' pow
+expect code 'compiled code' pow
+expect gradient 'gradient' tanh
+if ! BLU_PLANT=none "$programs" --count 20 > "$out"; then echo "FAIL nothing planted: something fails"; cat "$out"; failed=1; fi
+exit $failed
