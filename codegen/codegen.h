@@ -14,6 +14,9 @@ bool blu_cpu_parse(const char *name, BluCpu *cpu);
 typedef enum { BLU_FILE_OBJECT, BLU_FILE_ASSEMBLY } BluFileKind;
 /* Runs LLVM's few passes and its code generator. NULL and a message in *error (the caller frees both) on failure. */
 char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size_t *size, char **error);
+/* Objects of several modules, each made on a thread of its own: their contexts differ. */
+typedef struct { char *bytes; size_t size; } BluObject;
+bool blu_target_emit_all(LLVMModuleRef *m, int n, const BluCpu *cpu, BluObject *object, char **error);
 void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout and functions' attributes */
 
 /* ---- program.c ---- */
@@ -21,6 +24,8 @@ void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout a
 typedef struct {
   const char *source, *source_name, *compiler;
   const BluCpu *cpu;
+  LLVMModuleRef *part; /* kernels go to these modules, where there are any, evenly; each has a context of its own */
+  int parts;
 } BluProgramInfo;
 
 /* Does the CPU have code for this op, or for what it expands to? */
@@ -32,6 +37,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
 
 /* ---- link.c ---- */
 
-/* Links object and runtime to a static executable at path. false: *error says why (the caller frees it), path is untouched. */
-bool blu_link(const char *path, const void *object, size_t size, char **error);
+enum { BLU_LINK_MOST = 8 }; /* objects */
+/* Links objects and runtime to a static executable at path. false: *error says why (the caller frees it), path is untouched. */
+bool blu_link(const char *path, const BluObject *object, int n, char **error);
 #endif

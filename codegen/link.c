@@ -1,4 +1,4 @@
-/* link.c - object + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
+/* link.c - objects + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
  * files, and the result is written beside its place and renamed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,19 +71,24 @@ static bool save(int fd, const char *path) {
   return good;
 }
 
-bool blu_link(const char *path, const void *object, size_t size, char **error) {
-  struct { const void *bytes; size_t size; char path[64]; int fd; } file[4] = {
-    {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
-    {object, size, "", -1},
-    {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
-    {"", 0, "", -1}}; /* the result */
+bool blu_link(const char *path, const BluObject *object, int n, char **error) {
+  enum { RUNTIME, LAST, RESULT, FIRST };
+  struct { const void *bytes; size_t size; char path[64]; int fd; } file[FIRST + BLU_LINK_MOST] = {
+    [RUNTIME] = {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
+    [LAST] = {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
+    [RESULT] = {"", 0, "", -1}};
+  const char *args[16 + BLU_LINK_MOST] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z",
+                                          "noexecstack", "-o", "-"};
+  int files = FIRST + n, nargs = 10;
   bool good = true;
-  for (int i = 0; i < 4 && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
-  const char *args[] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack",
-                        "-o", "-", file[0].path, file[1].path, file[2].path};
-  if (good) good = link_to(file[3].fd, sizeof args / sizeof *args, args, error) && save(file[3].fd, path);
+  for (int i = FIRST; i < files; i++) file[i].bytes = object[i - FIRST].bytes, file[i].size = object[i - FIRST].size, file[i].fd = -1;
+  for (int i = 0; i < files && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
+  args[nargs++] = file[RUNTIME].path;
+  for (int i = FIRST; i < files; i++) args[nargs++] = file[i].path;
+  args[nargs++] = file[LAST].path;
+  if (good) good = link_to(file[RESULT].fd, nargs, args, error) && save(file[RESULT].fd, path);
   if (!good && !*error) *error = strdup(strerror(errno));
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < files; i++)
     if (file[i].fd >= 0) close(file[i].fd);
   return good;
 }

@@ -102,7 +102,8 @@ static void vjp_gather(BluVjp *v) {
   {"%x: tensor<" x "xf64>, %i: tensor<" ids elem ">", "%r = blu.gather %x, %i : (tensor<" x "xf64>, tensor<" ids elem ">) -> tensor<" out "xf64>", -1, 1, 4}
 const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather,
     .ref = ref_gather,
-  .move = move_gather, .runs = runs_gather, .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x",
+  .move = move_gather, .runs = runs_gather,
+  .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x",
       "i64", "3"),
                                  GATHER("4x3", "", "i32", "3"), {0}}};
 

@@ -4,7 +4,8 @@
  *
  * Greedy, in program order: an op joins the group of the operand that is computed last, or a later one that reads the same
  * tensor, if it fits into that group's space; so every group depends on earlier groups alone. Free ops (constants, casts,
- * broadcasts) are copied to their users; elementwise ops of arguments alone wait for their first user's group. */
+ * broadcasts) are copied to their users; elementwise ops of arguments and of numbers of the step alone wait for their first
+ * user's group. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "passes_internal.h"
 #include "dialects/memory.h"
 
-typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; } Group;
+typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; bool numbers; /* of the step */ } Group;
 
 /* The kernels of the module so far, as text: equal text is an equal kernel. */
 typedef struct { struct { MlirOperation func; char *text; } *kernel; int n, cap; } Library;
@@ -272,7 +273,7 @@ static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
 static void place_op(Fuse *f, MlirOperation op) {
   intptr_t n = mlirOperationGetNumOperands(op);
   int last = latest_of_operands(f, op);
-  if (last < 0 && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
+  if ((last < 0 || f->group[last].numbers) && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
@@ -284,6 +285,15 @@ static void place_op(Fuse *f, MlirOperation op) {
     return;
   }
   place_alone(f, op);
+}
+
+/* Half of the number of a random stream. Read from memory, so that a kernel serves all streams. */
+static bool is_stream(MlirOperation op) {
+  MlirValue v = mlirOperationGetResult(op, 0);
+  MlirOpOperand u = mlirValueGetFirstUse(v);
+  if (!blu_is(op, "constant") || mlirOpOperandIsNull(u)) return false;
+  MlirOperation user = mlirOpOperandGetOwner(u);
+  return blu_is(user, "uniform_at") || blu_is(user, "random_bits_at");
 }
 
 /* A number of the step: f64 (or a condition) of rank 0, made of arguments and of such numbers alone. */
@@ -299,16 +309,18 @@ static bool is_host_scalar(const BluMap *host, MlirOperation op) {
   return true;
 }
 
-/* Numbers of the step come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
+/* Numbers of the step and of random streams come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
 static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
   BluMap host = {0};
   BluType scalar = blu_type_make(BLU_F64, 0, NULL);
   int g = -1;
   for (int i = 0; i < n && blu_op_of(ops[i]) && blu_op_of(ops[i])->pure; i++) {
-    if (!is_host_scalar(&host, ops[i])) continue;
+    bool stream = is_stream(ops[i]);
+    if (!stream && !is_host_scalar(&host, ops[i])) continue;
     blu_map_set(&host, ops[i].ptr, (void *)ops[i].ptr);
-    if (blu_is_free(ops[i])) continue;
+    if (blu_is_free(ops[i]) && !stream) continue;
     if (g < 0) g = group_new(f, BLU_KERNEL_ROWS, &scalar);
+    f->group[g].numbers = true;
     group_add(f, g, ops[i]);
   }
   blu_map_free(&host);
