@@ -26,6 +26,7 @@ typedef struct {
   MlirOperation func;
   Group *group;
   int n, cap, segment;  /* segment: guards passed so far; no group spans one */
+  int ops;              /* of the function, before it is rewritten */
   BluMap group_of;      /* anchor op -> group index + 1 */
   BluMap waiting;       /* elementwise op that has no group yet -> itself */
   BluMap stored;        /* reshape op that stays in the function -> itself */
@@ -329,6 +330,7 @@ static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
 static void form_groups(Fuse *f) {
   int n;
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  f->ops = n;
   place_host_scalars(f, ops, n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
@@ -411,8 +413,16 @@ static void name_kernel(const Group *g, char *name, size_t size) {
   if (!g->space.rank) snprintf(name + n, size - n, "scalar");
 }
 
-/* func itself, or the equal kernel that was there before; then func is gone. */
-static MlirOperation unique(Library *lib, MlirOperation func) {
+/* Gives a new kernel its name, and a number where others are called so. */
+static void name_function(MlirModule m, MlirOperation func, const char *base) {
+  char name[192];
+  snprintf(name, sizeof name, "%s", base);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  blu_set_string(func, "sym_name", name);
+}
+
+/* func itself, named, or the equal kernel that was there before; then func is gone. */
+static MlirOperation unique(Library *lib, MlirModule m, MlirOperation func, const char *base) {
   char *text = printed(func);
   for (int i = 0; i < lib->n; i++)
     if (!strcmp(lib->kernel[i].text, text)) {
@@ -421,6 +431,7 @@ static MlirOperation unique(Library *lib, MlirOperation func) {
       return lib->kernel[i].func;
     }
   if (lib->n == lib->cap) lib->kernel = blu_realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
+  name_function(m, func, base);
   lib->kernel[lib->n].func = func;
   lib->kernel[lib->n++].text = text;
   return func;
@@ -429,13 +440,11 @@ static MlirOperation unique(Library *lib, MlirOperation func) {
 static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, int *nout) {
   const Group *from = &f->group[g];
   MlirContext ctx = mlirModuleGetContext(f->module);
-  char base[160], name[192];
+  char base[160];
   name_kernel(from, base, sizeof base);
-  snprintf(name, sizeof name, "%s", base);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(f->module, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
   MlirLocation loc = mlirOperationGetLocation(from->anchor[0]);
   k->b = (BluBuilder){ctx, loc, {0}, {0}};
-  MlirOperation func = blu_func_make(f->module, loc, name, 0, NULL, &k->b.block);
+  MlirOperation func = blu_func_make(f->module, loc, "", 0, NULL, &k->b.block); /* named when it is new */
   MlirValue *results = blu_alloc((size_t)from->n * sizeof *results);
   *nout = 0;
   for (int i = 0; i < from->n; i++) {
@@ -450,18 +459,12 @@ static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, in
   blu_set_string(func, "blu.kernel", blu_kernel_kind_names[from->kind]);
   blu_set_ints(func, "blu.space", from->space.rank, from->space.dim);
   free(results);
-  return unique(f->library, func);
+  return unique(f->library, f->module, func, base);
 }
 
 static MlirValue rewritten(const Fuse *f, MlirValue v) {
   void *to = blu_map_get(&f->made, v.ptr);
   return to ? (MlirValue){to} : v;
-}
-
-static int op_count(MlirOperation func) {
-  int n;
-  free(blu_block_ops(blu_func_block(func), &n));
-  return n;
 }
 
 /* Stored reshapes are written when their operand exists: before the first op that needs them. */
@@ -477,7 +480,7 @@ static MlirValue stored_value(Fuse *f, BluBuilder *b, MlirValue v) {
 }
 
 static void write_call(Fuse *f, int g, BluBuilder *b) {
-  int size = op_count(f->func) * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
+  int size = f->ops * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
   Body k = {.input = blu_alloc((size_t)size * sizeof *k.input)};
   MlirValue *outputs = blu_alloc((size_t)f->group[g].n * sizeof *outputs);
   MlirOperation kernel = make_kernel(f, g, &k, outputs, &nout);
