@@ -135,41 +135,65 @@ static bool run_pass(const Options *o, MlirModule m, const char *name) {
   return true;
 }
 
-static bool generate(const Options *o, MlirModule m) {
-  double start = now_ms();
-  char *source = read_file(o->input), *error = NULL, *bytes = NULL;
-  size_t size = 0;
-  LLVMContextRef ctx = LLVMContextCreate();
-  LLVMModuleRef lm = LLVMModuleCreateWithNameInContext(base_name(o->input), ctx);
-  BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu};
-  int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
-  bool good = !error && blu_program_emit(lm, m, &info);
-  if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error), error = NULL;
-  if (good && o->verify && LLVMVerifyModule(lm, LLVMReturnStatusAction, &error)) {
-    fprintf(stderr, "bluc: internal error: code generation made an invalid module: %s\n", error);
-    abort();
-  }
+static bool is_valid(LLVMModuleRef m) {
+  char *error = NULL;
+  bool bad = LLVMVerifyModule(m, LLVMReturnStatusAction, &error);
+  if (bad) fprintf(stderr, "bluc: internal error: code generation made an invalid module: %s\n", error);
   LLVMDisposeMessage(error);
-  error = NULL;
-  if (good) blu_target_prepare(lm, &o->cpu);
+  return !bad;
+}
+
+/* Modules to objects to the program, or to one file of assembly or code. */
+static bool write_code(const Options *o, LLVMModuleRef *module, int n, int weights) {
+  BluObject object[BLU_LINK_MOST] = {{0}};
+  char *error = NULL;
+  double start = now_ms();
+  bool good, program = o->stage == STAGE_PROGRAM;
+  if (program) good = blu_target_emit_all(module, n, &o->cpu, object, &error);
+  else {
+    object->bytes = blu_target_emit(*module, &o->cpu, o->stage == STAGE_ASM ? BLU_FILE_ASSEMBLY : BLU_FILE_OBJECT, &object->size, &error);
+    good = object->bytes != NULL;
+  }
+  if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
+  start = now_ms();
+  good = good && (program ? blu_link(o->output, object, n, weights, &error) : write_file(o->output, object->bytes, object->size));
+  if (o->times && program) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
+  if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
+  for (int i = 0; i < n; i++) free(object[i].bytes);
+  free(error);
+  return good;
+}
+
+/* The table in the first module; kernels in the others, whose number doesn't depend on the machine: the program has the same bytes
+ * everywhere. What is printed is one module. */
+static bool generate(const Options *o, MlirModule m) {
+  enum { PARTS = 4 };
+  double start = now_ms();
+  char *source = read_file(o->input), *error = NULL;
+  LLVMModuleRef module[1 + PARTS];
+  int n = o->stage == STAGE_PROGRAM ? 1 + PARTS : 1;
+  for (int i = 0; i < n; i++) module[i] = LLVMModuleCreateWithNameInContext(base_name(o->input), LLVMContextCreate());
+  BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu,
+                         .part = module + 1, .parts = n - 1};
+  int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
+  bool good = !error && blu_program_emit(*module, m, &info);
+  if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error);
+  for (int i = 0; i < n && good; i++) {
+    if (o->verify && !is_valid(module[i])) abort();
+    blu_target_prepare(module[i], &o->cpu);
+  }
   if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start);
   if (good && o->stage == STAGE_LLVM) {
-    bytes = LLVMPrintModuleToString(lm);
-    good = write_file(o->output, bytes, strlen(bytes));
-    LLVMDisposeMessage(bytes);
-  } else if (good) {
-    start = now_ms();
-    bytes = blu_target_emit(lm, &o->cpu, o->stage == STAGE_ASM ? BLU_FILE_ASSEMBLY : BLU_FILE_OBJECT, &size, &error);
-    if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
-    start = now_ms();
-    good = bytes && (o->stage == STAGE_PROGRAM ? blu_link(o->output, bytes, size, weights, &error) : write_file(o->output, bytes, size));
-    if (o->times && o->stage == STAGE_PROGRAM) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
-    if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
-    free(bytes), free(error);
-  }
+    char *text = LLVMPrintModuleToString(*module);
+    good = write_file(o->output, text, strlen(text));
+    LLVMDisposeMessage(text);
+  } else if (good) good = write_code(o, module, n, weights);
   if (weights >= 0) close(weights);
-  LLVMDisposeModule(lm);
-  LLVMContextDispose(ctx);
+  for (int i = 0; i < n; i++) {
+    LLVMContextRef ctx = LLVMGetModuleContext(module[i]);
+    LLVMDisposeModule(module[i]);
+    LLVMContextDispose(ctx);
+  }
   free(source);
   return good;
 }

@@ -14,6 +14,9 @@ bool blu_cpu_parse(const char *name, BluCpu *cpu);
 typedef enum { BLU_FILE_OBJECT, BLU_FILE_ASSEMBLY } BluFileKind;
 /* Runs LLVM's few passes and its code generator. NULL and a message in *error (the caller frees both) on failure. */
 char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size_t *size, char **error);
+/* Objects of several modules, each made on a thread of its own: their contexts differ. */
+typedef struct { char *bytes; size_t size; } BluObject;
+bool blu_target_emit_all(LLVMModuleRef *m, int n, const BluCpu *cpu, BluObject *object, char **error);
 void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout and functions' attributes */
 
 /* ---- program.c ---- */
@@ -23,6 +26,8 @@ typedef struct {
   const BluCpu *cpu;
   int64_t embedded_bytes;  /* of the parameters to embed, and a hash of them; 0: none */
   uint64_t embedded_hash;
+  LLVMModuleRef *part; /* kernels go to these modules, where there are any, evenly; each has a context of its own */
+  int parts;
 } BluProgramInfo;
 
 /* Does the CPU have code for this op, or for what it expands to? */
@@ -34,9 +39,10 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
 
 /* ---- link.c ---- */
 
-/* Links object and runtime to a static executable at path, with the file that `embedded` is open on as blu_embedded (-1: none). false:
+enum { BLU_LINK_MOST = 8 }; /* objects */
+/* Links objects and runtime to a static executable at path, with the file that `embedded` is open on as blu_embedded (-1: none). false:
  * *error says why (the caller frees it), path is untouched. */
-bool blu_link(const char *path, const void *object, size_t size, int embedded, char **error);
+bool blu_link(const char *path, const BluObject *object, int n, int embedded, char **error);
 
 /* ---- weights.c ---- */
 

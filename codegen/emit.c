@@ -109,6 +109,12 @@ void blu_emit_store(Emit *e, BluElem t, LLVMValueRef value, LLVMValueRef base, L
   }
 }
 
+void blu_emit_prefetch(Emit *e, LLVMValueRef at, int cache) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->ctx);
+  LLVMValueRef read = LLVMConstInt(i32, 0, 0), locality = LLVMConstInt(i32, (unsigned)(4 - cache), 0), data = LLVMConstInt(i32, 1, 0);
+  blu_emit_intrinsic(e, "llvm.prefetch", LLVMPointerTypeInContext(e->ctx, 0), 4, (LLVMValueRef[]){at, read, locality, data});
+}
+
 /* ---- loops ---- */
 
 void blu_loop_begin(Emit *e, Loop *l, LLVMValueRef fn, LLVMValueRef from, LLVMValueRef to, int64_t step, int nphi, const LLVMValueRef *init) {

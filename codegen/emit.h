@@ -28,6 +28,8 @@ LLVMValueRef blu_emit_intrinsic(Emit *e, const char *name, LLVMTypeRef overload,
 /* Element `index` of the tensor of type t at `base` and, with lanes, the following ones; count <= lanes of them exist. */
 LLVMValueRef blu_emit_load(Emit *e, BluElem t, LLVMValueRef base, LLVMValueRef index, int count);
 void blu_emit_store(Emit *e, BluElem t, LLVMValueRef value, LLVMValueRef base, LLVMValueRef index, int count);
+/* Asks for the line at this address, into the first or second cache; any address will do. */
+void blu_emit_prefetch(Emit *e, LLVMValueRef at, int cache);
 /* Lanes [from, from + n) of a vector; n == 1 gives a scalar. */
 LLVMValueRef blu_emit_slice(Emit *e, LLVMValueRef v, int from, int n);
 /* The first `count` lanes of a, the others of b. */

@@ -80,6 +80,10 @@ static BluEmitVal load(Kernel *k, MlirValue arg, BluViewKind kind, const BluType
     if (is_contiguous(k, from)) index = add(k, index, k->column);
   }
   LLVMValueRef base = k->place[mlirBlockArgumentGetArgNumber(arg)];
+  if (k->ahead && kind == BLU_VIEW_FULL && k->e.lanes > 1) {
+    LLVMValueRef below = add(k, index, blu_emit_i64(&k->e, blu_space_columns(&k->info.space)));
+    blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t.elem), base, &below, 1, ""), 1);
+  }
   return (BluEmitVal){.elem = t.elem, .u.v = blu_emit_load(&k->e, t.elem, base, index, k->e.lanes == 1 ? 1 : k->count)};
 }
 

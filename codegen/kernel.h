@@ -26,6 +26,7 @@ typedef struct {
   BluMap stage;             /* op -> its stage + 1 (codegen/rows.c) */
   LLVMValueRef row, column; /* i64: the point */
   int count;                /* lanes of the point that exist */
+  bool ahead;               /* loads at the point ask for the next row too */
 } Kernel;
 
 /* How a kind of kernel becomes code: pieces that can run independently, a body for pieces [first, last), private memory. */

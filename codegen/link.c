@@ -1,4 +1,4 @@
-/* link.c - object + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
+/* link.c - objects + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
  * files, and the result is written beside its place and renamed. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,23 +76,30 @@ static void embedded_symbol(int fd, char definition[static 96]) {
   snprintf(definition, 96, "--defsym=blu_embedded=_binary__proc_self_fd_%d_start", fd);
 }
 
-bool blu_link(const char *path, const void *object, size_t size, int embedded, char **error) {
-  struct { const void *bytes; size_t size; char path[64]; int fd; } file[4] = {
-    {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
-    {object, size, "", -1},
-    {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
-    {"", 0, "", -1}}; /* the result */
+bool blu_link(const char *path, const BluObject *object, int n, int embedded, char **error) {
+  enum { RUNTIME, LAST, RESULT, FIRST };
+  struct { const void *bytes; size_t size; char path[64]; int fd; } file[FIRST + BLU_LINK_MOST] = {
+    [RUNTIME] = {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
+    [LAST] = {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
+    [RESULT] = {"", 0, "", -1}};
+  const char *args[20 + BLU_LINK_MOST] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z",
+                                          "noexecstack", "-o", "-"};
   char weights[64], symbol[96];
+  int files = FIRST + n, nargs = 10;
   bool good = true;
-  for (int i = 0; i < 4 && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
-  const char *args[] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack",
-                        "-o", "-", file[0].path, file[1].path, file[2].path, "--format=binary", weights, symbol};
-  enum { ARGS = sizeof args / sizeof *args, OF_WEIGHTS = 3 };
-  snprintf(weights, sizeof weights, "/proc/self/fd/%d", embedded);
-  embedded_symbol(embedded, symbol);
-  if (good) good = link_to(file[3].fd, embedded < 0 ? ARGS - OF_WEIGHTS : ARGS, args, error) && save(file[3].fd, path);
+  for (int i = FIRST; i < files; i++) file[i].bytes = object[i - FIRST].bytes, file[i].size = object[i - FIRST].size, file[i].fd = -1;
+  for (int i = 0; i < files && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
+  args[nargs++] = file[RUNTIME].path;
+  for (int i = FIRST; i < files; i++) args[nargs++] = file[i].path;
+  args[nargs++] = file[LAST].path;
+  if (embedded >= 0) {
+    snprintf(weights, sizeof weights, "/proc/self/fd/%d", embedded);
+    embedded_symbol(embedded, symbol);
+    args[nargs++] = "--format=binary", args[nargs++] = weights, args[nargs++] = symbol;
+  }
+  if (good) good = link_to(file[RESULT].fd, nargs, args, error) && save(file[RESULT].fd, path);
   if (!good && !*error) *error = strdup(strerror(errno));
-  for (int i = 0; i < 4; i++)
+  for (int i = 0; i < files; i++)
     if (file[i].fd >= 0) close(file[i].fd);
   return good;
 }

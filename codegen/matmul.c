@@ -217,12 +217,6 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
 
 /* ---- what comes next ---- */
 
-static void ask_for(Kernel *k, LLVMValueRef at, int cache) {
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(k->e.ctx);
-  LLVMValueRef read = LLVMConstInt(i32, 0, 0), locality = LLVMConstInt(i32, (unsigned)(4 - cache), 0), data = LLVMConstInt(i32, 1, 0);
-  blu_emit_intrinsic(&k->e, "llvm.prefetch", LLVMPointerTypeInContext(k->e.ctx, 0), 4, (LLVMValueRef[]){at, read, locality, data});
-}
-
 /* Asks for the lines that the tile will be stored to: a dozen stores at once that wait for memory would stop the processor. */
 static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
   for (int i = 0; i < k->nout; i++) {
@@ -230,7 +224,7 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
     for (int r = 0; r < p->mr; r++)
       for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
         LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
-        ask_for(k, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
+        blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
       }
   }
 }
@@ -246,7 +240,7 @@ static void prefetch_panel(Kernel *k, const Product *p, Matrix next, LLVMValueRe
   for (int64_t c = 0; c < (p->tb ? 1 : p->nr); c += per_line) {
     LLVMValueRef index = p->tb ? add(k, mul(k, quotient(k, l.i, along), next.across), mul(k, remainder_of(k, l.i, along), per_line))
                                : add(k, mul(k, l.i, next.along), i64(k, c));
-    ask_for(k, pointer(k, p, next.at, index), 2);
+    blu_emit_prefetch(e, pointer(k, p, next.at, index), 2);
   }
   blu_loop_end(e, &l, NULL);
 }

@@ -309,17 +309,43 @@ static bool has_code(MlirOperation kernel) {
   return true;
 }
 
+static int64_t size_of(LLVMValueRef fn) { /* in instructions */
+  int64_t n = 0;
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+  return n;
+}
+
+/* The function of a kernel, in the part that has least to do so far; the program's module then declares it. */
+static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int64_t *pieces, int64_t *scratch) {
+  int to = 0;
+  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, pieces, scratch);
+  for (int i = 1; i < p->info->parts; i++)
+    if (load[i] < load[to]) to = i;
+  LLVMModuleRef part = p->info->part[to];
+  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu->level, pieces, scratch);
+  char name[256];
+  snprintf(name, sizeof name, "blu_kernel.%s", text_attr(f, "sym_name")); /* no name of the runtime or of C's */
+  LLVMSetValueName2(fn, name, strlen(name));
+  LLVMSetLinkage(fn, LLVMExternalLinkage);
+  LLVMSetVisibility(fn, LLVMHiddenVisibility);
+  load[to] += size_of(fn);
+  return LLVMAddFunction(p->module, name, LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address is used */
+}
+
 static bool compile_kernels(Program *p) {
   bool good = true;
+  int64_t *load = blu_alloc_zeroed((size_t)p->info->parts + 1, sizeof *load);
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
     if (!is_func(f) || !is_kernel(f) || !(good &= has_code(f))) continue;
     Compiled *k = blu_alloc(sizeof *k);
     int64_t scratch;
-    k->fn = blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, &k->pieces, &scratch);
+    k->fn = emit_kernel(p, f, load, &k->pieces, &scratch);
     k->flops = flops_of(f);
     if (scratch > p->scratch) p->scratch = scratch;
     blu_map_set(&p->kernels, f.ptr, k);
   }
+  free(load);
   return good;
 }
 

@@ -7,7 +7,10 @@
 #include "codegen/kernel.h"
 #include "dialects/memory.h"
 
-enum { PIECE = 8192 }; /* elements */
+enum {
+  PIECE = 8192,         /* elements */
+  SHORT_ROW = 16 << 10  /* bytes: two rows of all operands stay in the first cache */
+};
 
 typedef struct { MlirOperation op; int stage; } Reduction;
 
@@ -152,7 +155,10 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
   unflatten(n, st->state, l.phi);
   k->column = l.i;
   k->count = lanes;
+  /* A row with reductions is read once and then walked again from the cache: meanwhile nothing would come from memory. */
+  k->ahead = n && !st->stage && blu_space_rows(&k->info.space) > 1 && columns * (int64_t)sizeof(float) <= SHORT_ROW;
   point(k, st, st->state);
+  k->ahead = false;
   flatten(n, st->state, flat);
   blu_loop_end(&k->e, &l, flat);
   unflatten(n, st->state, l.phi);

@@ -4,6 +4,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +35,18 @@ bool blu_cpu_parse(const char *name, BluCpu *cpu) {
   return false;
 }
 
-static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {
-  static const char triple[] = "x86_64-unknown-linux-musl";
-  LLVMTargetRef target;
+static void initialize(void) {
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+}
+
+static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {
+  static const char triple[] = "x86_64-unknown-linux-musl";
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  LLVMTargetRef target;
+  pthread_once(&once, initialize);
   if (LLVMGetTargetFromTriple(triple, &target, error)) return NULL;
   return LLVMCreateTargetMachine(target, triple, cpu->name, "", LLVMCodeGenLevelLess, LLVMRelocStatic, LLVMCodeModelDefault);
 }
@@ -93,4 +99,35 @@ char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size
   }
   LLVMDisposeTargetMachine(tm);
   return bytes;
+}
+
+typedef struct { LLVMModuleRef module; const BluCpu *cpu; BluObject *object; char *error; pthread_t thread; bool started; } Task;
+
+static void *emit_object(void *arg) {
+  Task *t = arg;
+  t->object->bytes = blu_target_emit(t->module, t->cpu, BLU_FILE_OBJECT, &t->object->size, &t->error);
+  return NULL;
+}
+
+bool blu_target_emit_all(LLVMModuleRef *m, int n, const BluCpu *cpu, BluObject *object, char **error) {
+  Task *task = blu_alloc_zeroed((size_t)n, sizeof *task);
+  bool good = true;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 << 20); /* LLVM recurses, as deep as on the main thread */
+  for (int i = 0; i < n; i++) {
+    task[i] = (Task){.module = m[i], .cpu = cpu, .object = &object[i]};
+    task[i].started = i && !pthread_create(&task[i].thread, &attributes, emit_object, &task[i]);
+  }
+  for (int i = 0; i < n; i++) /* the first here, and what got no thread */
+    if (!task[i].started) emit_object(&task[i]);
+  for (int i = 0; i < n; i++) {
+    if (task[i].started) pthread_join(task[i].thread, NULL);
+    good &= object[i].bytes != NULL;
+    if (task[i].error && !*error) *error = task[i].error;
+    else free(task[i].error);
+  }
+  pthread_attr_destroy(&attributes);
+  free(task);
+  return good;
 }

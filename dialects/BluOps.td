@@ -306,6 +306,12 @@ class Blu_Random<string mnemonic, string means> : Blu_Value<mnemonic, (ins Blu_T
 def Blu_UniformOp : Blu_Random<"uniform", "uniform in [0, 1), multiples of 2^-24">;
 def Blu_NormalOp  : Blu_Random<"normal", "normal with mean 0 and deviation 1 (Box-Muller)">;
 def Blu_RandomBitsOp : Blu_Random<"random_bits", "uniform integers in [0, 2^31), an i32">;
+class Blu_RandomAt<string mnemonic, string means> : Blu_Value<mnemonic, (ins Blu_Tensor:$key, Blu_Tensor:$low, Blu_Tensor:$high, Ints:$shape)> {
+  let summary = means;
+  let builtin = 0;
+}
+def Blu_UniformAtOp : Blu_RandomAt<"uniform_at", "uniform, of the stream low + 2^32 high: as operands, so that streams share their code">;
+def Blu_RandomBitsAtOp : Blu_RandomAt<"random_bits_at", "random_bits, of the stream low + 2^32 high: as operands, so that streams share their code">;
 def Blu_BernoulliOp : Blu_Value<"bernoulli", (ins Blu_Tensor:$key, Int:$stream, Ints:$shape, Real:$p)> {
   let summary = "true with probability p (a multiple of 2^-31), a bool";
   let builtin = 0;

@@ -123,7 +123,7 @@ typedef struct {
   /* MOVE only: the result's element at the coordinates at[0 .. rank). All values are scalars. */
   BluEmitVal (*move)(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user);
   int (*runs)(const BluSig *s, BluRun *run); /* MOVE only: the runs of a row, in order; 0, or NULL: one element at a time */
-  MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE only */
+  MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE; ELEMENT: a form that is better to compile */
   bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
   const BluOpCase *cases;                 /* ended by one with body == NULL */
   /* In the place of `cases`, for an op that no target has code for yet, or whose expansion holds such an op: op tests run

@@ -30,6 +30,20 @@ static bool infer_bits(BluSig *s, BluWhy *why) {
   return true;
 }
 
+static bool is_scalar_i64(const BluType *t) { return t->elem == BLU_I64 && !t->rank; }
+
+static bool infer_uniform_at(BluSig *s, BluWhy *why) {
+  for (int i = 1; i < 3; i++)
+    if (!is_scalar_i64(&s->in[i])) return blu_refuse(why, "stream", i, "the halves of a stream are i64 scalars");
+  return infer_random(s, why);
+}
+
+static bool infer_bits_at(BluSig *s, BluWhy *why) {
+  if (!infer_uniform_at(s, why)) return false;
+  s->out.elem = BLU_I32;
+  return true;
+}
+
 static uint32_t word(const BluRefCall *c, int64_t stream, int64_t i, int key) {
   return blu_philox((uint64_t)(int64_t)c->in[key][0], (uint64_t)stream, (uint64_t)i);
 }
@@ -48,7 +62,18 @@ static void ref_random_bits(BluRefCall *c) {
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = (double)(word(c, stream, i, 0) >> 1);
 }
 
-static BluEmitVal emit_word(BluEmit *e, const BluAttrs *at, const BluEmitVal *in) {
+static int64_t stream_at(const BluRefCall *c) { return (int64_t)((uint64_t)(int64_t)c->in[2][0] << 32 | (uint32_t)(int64_t)c->in[1][0]); }
+
+static void ref_uniform_at(BluRefCall *c) {
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = uniform(c, stream_at(c), i);
+}
+
+static void ref_bits_at(BluRefCall *c) {
+  for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = (double)(word(c, stream_at(c), i, 0) >> 1);
+}
+
+/* in: the key, and the halves of the stream if they are operands. */
+static BluEmitVal emit_word(BluEmit *e, const BluAttrs *at, const BluEmitVal *in, int nin) {
   uint64_t stream = (uint64_t)blu_attr_int(at, "stream", 0);
 #define CAST(to, x) e->prim(e, BLU_PRIM_CAST, to, x, x, x)
 #define BITS(v) e->bits(e, BLU_I32, v)
@@ -58,7 +83,8 @@ static BluEmitVal emit_word(BluEmit *e, const BluAttrs *at, const BluEmitVal *in
 #define LOW(x) OP(OR, CAST(BLU_I32, OP(AND, x, e->bits(e, BLU_I64, 0x7fffffff))), \
                   OP(SHL, CAST(BLU_I32, OP(AND, OP(SHR, x, e->bits(e, BLU_I64, 31)), e->bits(e, BLU_I64, 1))), BITS(31)))
   BluEmitVal index_high = OP(SHR, index, high), key_high = OP(SHR, in[0], high);
-  BluEmitVal c0 = LOW(index), c1 = LOW(index_high), c2 = BITS((uint32_t)stream), c3 = BITS((uint32_t)(stream >> 32));
+  BluEmitVal c0 = LOW(index), c1 = LOW(index_high);
+  BluEmitVal c2 = nin > 1 ? LOW(in[1]) : BITS((uint32_t)stream), c3 = nin > 1 ? LOW(in[2]) : BITS((uint32_t)(stream >> 32));
   BluEmitVal k0 = LOW(in[0]), k1 = LOW(key_high);
   for (int r = 0; r < ROUNDS; r++) {
     BluEmitVal h0 = OP(MULHI, BITS(M0), c0), l0 = OP(IMUL, BITS(M0), c0), h1 = OP(MULHI, BITS(M1), c2), l1 = OP(IMUL, BITS(M1),
@@ -70,27 +96,45 @@ static BluEmitVal emit_word(BluEmit *e, const BluAttrs *at, const BluEmitVal *in
 }
 
 static BluEmitVal lower_uniform(BluEmit *e, const BluAttrs *at, const BluEmitVal *in, int nin) {
-  (void)nin;
-  BluEmitVal top = OP(SHR, emit_word(e, at, in), BITS(8)); /* 24 bits: exact in f32 */
+  BluEmitVal top = OP(SHR, emit_word(e, at, in, nin), BITS(8)); /* 24 bits: exact in f32 */
   return OP(FMUL, CAST(BLU_F32, top), e->constant(e, BLU_F32, 0x1p-24));
 }
 
 static BluEmitVal lower_random_bits(BluEmit *e, const BluAttrs *at, const BluEmitVal *in, int nin) {
-  (void)nin;
-  return OP(SHR, emit_word(e, at, in), BITS(1));
+  return OP(SHR, emit_word(e, at, in, nin), BITS(1));
 }
+
+/* The same with the stream as operands. Kernels are equal then that differ in their streams alone: those of all layers are one. */
+static MlirValue with_stream(BluBuilder *b, const BluSig *s, const char *op, MlirValue key) {
+  uint64_t stream = (uint64_t)blu_attr_int(&s->attrs, "stream", 0);
+  const BluAttr *shape = blu_attr(&s->attrs, "shape");
+  BluType scalar = blu_type_make(BLU_I64, 0, NULL);
+  BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "shape", shape->n, shape->i);
+  MlirValue low = blu_constant(b, &scalar, (double)(uint32_t)stream), high = blu_constant(b, &scalar, (double)(uint32_t)(stream >> 32));
+  return blu_build(b, op, &as, 3, (MlirValue[]){key, low, high});
+}
+static MlirValue expand_uniform(BluBuilder *b, const BluSig *s, const MlirValue *in) { return with_stream(b, s, "uniform_at", in[0]); }
+static MlirValue expand_random_bits(BluBuilder *b, const BluSig *s, const MlirValue *in) { return with_stream(b, s, "random_bits_at", in[0]); }
 
 const BluRule blu_rule_random_bits = {.kind = BLU_KIND_ELEMENT, .labels = "key size-positive size-bounded", .infer = infer_bits,
     .ref = ref_random_bits,
-  .lower = lower_random_bits, .nodiff = true, .cases = (const BluOpCase[]){
+  .lower = lower_random_bits, .expand = expand_random_bits, .nodiff = true, .cases = (const BluOpCase[]){
     {"%k: tensor<i64>", "%r = blu.random_bits %k {stream = 5, shape = array<i64: 3, 40>} : (tensor<i64>) -> tensor<3x40xi32>", 0,
         0, 1 << 30}, {0}}, .tolerance = 0};
 
 const BluRule blu_rule_uniform = {.kind = BLU_KIND_ELEMENT, .labels = "key size-positive size-bounded", .infer = infer_random,
-    .ref = ref_uniform, .lower = lower_uniform,
+    .ref = ref_uniform, .lower = lower_uniform, .expand = expand_uniform,
   .nodiff = true, .cases = (const BluOpCase[]){
     {"%k: tensor<i64>", "%r = blu.uniform %k {stream = 5, shape = array<i64: 3, 40>} : (tensor<i64>) -> tensor<3x40xf32>", 0, 0,
         1 << 30}, {0}}, .tolerance = 0};
+
+#define AT(op, out)                                                                                                             \
+  {"%k: tensor<i64>, %l: tensor<i64>, %h: tensor<i64>",                                                                         \
+   "%r = blu." op " %k, %l, %h {shape = array<i64: 3, 40>} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<3x40x" out ">", 0, 0, 1 << 30}
+const BluRule blu_rule_uniform_at = {.kind = BLU_KIND_ELEMENT, .labels = "key stream size-positive size-bounded", .infer = infer_uniform_at,
+  .ref = ref_uniform_at, .lower = lower_uniform, .nodiff = true, .cases = (const BluOpCase[]){AT("uniform_at", "f32"), {0}}, .tolerance = 0};
+const BluRule blu_rule_random_bits_at = {.kind = BLU_KIND_ELEMENT, .labels = "key stream size-positive size-bounded", .infer = infer_bits_at,
+  .ref = ref_bits_at, .lower = lower_random_bits, .nodiff = true, .cases = (const BluOpCase[]){AT("random_bits_at", "i32"), {0}}, .tolerance = 0};
 
 /* ---- normal: sqrt(-2 log(1 - u)) cos(2 pi v), u and v from two streams ---- */
 

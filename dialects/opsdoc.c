@@ -27,6 +27,7 @@ static const struct { const char *label, *means; } constraints[] = {
   {"integer-labels", "labels are integers"},
   {"k-in-range", "1 <= k <= the number of elements"},
   {"key", "the key is an i64 scalar"},
+  {"stream", "the halves of a stream are i64 scalars"},
   {"label-per-row", "one label for each row of logits"},
   {"mask-fits", "the mask's dimensions, aligned at the end, are equal to [batch, heads, queries, keys] or 1"},
   {"no-ta-of-batch", "a batch times one matrix does not transpose the batch"},

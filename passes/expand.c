@@ -44,7 +44,7 @@ bool blu_pass_expand(MlirModule m) {
       changed = false;
       for (int i = 0; i < n; i++) {
         const BluOp *op = blu_op_of(ops[i]);
-        bool composite = op && op->rule->kind == BLU_KIND_COMPOSITE;
+        bool composite = op && op->rule->expand;
         if (!composite && !is_multi_axis(ops[i])) continue;
         BluBuilder b = blu_builder_before(ops[i]);
         blu_replace(ops[i], composite ? expanded(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));

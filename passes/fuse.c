@@ -4,7 +4,8 @@
  *
  * Greedy, in program order: an op joins the group of the operand that is computed last, or a later one that reads the same
  * tensor, if it fits into that group's space; so every group depends on earlier groups alone. Free ops (constants, casts,
- * broadcasts) are copied to their users; elementwise ops of arguments alone wait for their first user's group. */
+ * broadcasts) are copied to their users; elementwise ops of arguments and of numbers of the step alone wait for their first
+ * user's group. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "passes_internal.h"
 #include "dialects/memory.h"
 
-typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; } Group;
+typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; bool numbers; /* of the step */ } Group;
 
 /* The kernels of the module so far, as text: equal text is an equal kernel. */
 typedef struct { struct { MlirOperation func; char *text; } *kernel; int n, cap; } Library;
@@ -25,6 +26,7 @@ typedef struct {
   MlirOperation func;
   Group *group;
   int n, cap, segment;  /* segment: guards passed so far; no group spans one */
+  int ops;              /* of the function, before it is rewritten */
   BluMap group_of;      /* anchor op -> group index + 1 */
   BluMap waiting;       /* elementwise op that has no group yet -> itself */
   BluMap stored;        /* reshape op that stays in the function -> itself */
@@ -284,11 +286,20 @@ static void place_alone(Fuse *f, MlirOperation op) {
 
 static void place_op(Fuse *f, MlirOperation op) {
   int last = latest_of_operands(f, op);
-  if (last < 0 && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
+  if ((last < 0 || f->group[last].numbers) && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
   if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
+}
+
+/* Half of the number of a random stream. Read from memory, so that a kernel serves all streams. */
+static bool is_stream(MlirOperation op) {
+  MlirValue v = mlirOperationGetResult(op, 0);
+  MlirOpOperand u = mlirValueGetFirstUse(v);
+  if (!blu_is(op, "constant") || mlirOpOperandIsNull(u)) return false;
+  MlirOperation user = mlirOpOperandGetOwner(u);
+  return blu_is(user, "uniform_at") || blu_is(user, "random_bits_at");
 }
 
 /* A number of the step: f64 (or a condition) of rank 0, made of arguments and of such numbers alone. */
@@ -304,16 +315,18 @@ static bool is_host_scalar(const BluMap *host, MlirOperation op) {
   return true;
 }
 
-/* Numbers of the step come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
+/* Numbers of the step and of random streams come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
 static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
   BluMap host = {0};
   BluType scalar = blu_type_make(BLU_F64, 0, NULL);
   int g = -1;
   for (int i = 0; i < n && blu_op_of(ops[i]) && blu_op_of(ops[i])->pure; i++) {
-    if (!is_host_scalar(&host, ops[i])) continue;
+    bool stream = is_stream(ops[i]);
+    if (!stream && !is_host_scalar(&host, ops[i])) continue;
     blu_map_set(&host, ops[i].ptr, (void *)ops[i].ptr);
-    if (blu_is_free(ops[i])) continue;
+    if (blu_is_free(ops[i]) && !stream) continue;
     if (g < 0) g = group_new(f, BLU_KERNEL_ROWS, &scalar);
+    f->group[g].numbers = true;
     group_add(f, g, ops[i]);
   }
   blu_map_free(&host);
@@ -322,6 +335,7 @@ static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
 static void form_groups(Fuse *f) {
   int n;
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  f->ops = n;
   place_host_scalars(f, ops, n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
@@ -404,8 +418,16 @@ static void name_kernel(const Group *g, char *name, size_t size) {
   if (!g->space.rank) snprintf(name + n, size - n, "scalar");
 }
 
-/* func itself, or the equal kernel that was there before; then func is gone. */
-static MlirOperation unique(Library *lib, MlirOperation func) {
+/* Gives a new kernel its name, and a number where others are called so. */
+static void name_function(MlirModule m, MlirOperation func, const char *base) {
+  char name[192];
+  snprintf(name, sizeof name, "%s", base);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  blu_set_string(func, "sym_name", name);
+}
+
+/* func itself, named, or the equal kernel that was there before; then func is gone. */
+static MlirOperation unique(Library *lib, MlirModule m, MlirOperation func, const char *base) {
   char *text = printed(func);
   for (int i = 0; i < lib->n; i++)
     if (!strcmp(lib->kernel[i].text, text)) {
@@ -414,6 +436,7 @@ static MlirOperation unique(Library *lib, MlirOperation func) {
       return lib->kernel[i].func;
     }
   if (lib->n == lib->cap) lib->kernel = blu_realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
+  name_function(m, func, base);
   lib->kernel[lib->n].func = func;
   lib->kernel[lib->n++].text = text;
   return func;
@@ -422,13 +445,11 @@ static MlirOperation unique(Library *lib, MlirOperation func) {
 static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, int *nout) {
   const Group *from = &f->group[g];
   MlirContext ctx = mlirModuleGetContext(f->module);
-  char base[160], name[192];
+  char base[160];
   name_kernel(from, base, sizeof base);
-  snprintf(name, sizeof name, "%s", base);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(f->module, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
   MlirLocation loc = mlirOperationGetLocation(from->anchor[0]);
   k->b = (BluBuilder){ctx, loc, {0}, {0}};
-  MlirOperation func = blu_func_make(f->module, loc, name, 0, NULL, &k->b.block);
+  MlirOperation func = blu_func_make(f->module, loc, "", 0, NULL, &k->b.block); /* named when it is new */
   MlirValue *results = blu_alloc((size_t)from->n * sizeof *results);
   *nout = 0;
   for (int i = 0; i < from->n; i++) {
@@ -443,18 +464,12 @@ static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, in
   blu_set_string(func, "blu.kernel", blu_kernel_kind_names[from->kind]);
   blu_set_ints(func, "blu.space", from->space.rank, from->space.dim);
   free(results);
-  return unique(f->library, func);
+  return unique(f->library, f->module, func, base);
 }
 
 static MlirValue rewritten(const Fuse *f, MlirValue v) {
   void *to = blu_map_get(&f->made, v.ptr);
   return to ? (MlirValue){to} : v;
-}
-
-static int op_count(MlirOperation func) {
-  int n;
-  free(blu_block_ops(blu_func_block(func), &n));
-  return n;
 }
 
 /* Stored reshapes are written when their operand exists: before the first op that needs them. */
@@ -470,7 +485,7 @@ static MlirValue stored_value(Fuse *f, BluBuilder *b, MlirValue v) {
 }
 
 static void write_call(Fuse *f, int g, BluBuilder *b) {
-  int size = op_count(f->func) * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
+  int size = f->ops * BLU_MAX_IN + blu_func_nargs(f->func) + 1, nout;
   Body k = {.input = blu_alloc((size_t)size * sizeof *k.input)};
   MlirValue *outputs = blu_alloc((size_t)f->group[g].n * sizeof *outputs);
   MlirOperation kernel = make_kernel(f, g, &k, outputs, &nout);

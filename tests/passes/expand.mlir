@@ -100,8 +100,10 @@ func.func @untouched(%x: tensor<3x4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, 
 
 // Two streams of one key, and Box-Muller.
 // CHECK-LABEL: func.func @normal(
-// CHECK-DAG: blu.uniform {{.*}}stream = 7 : i64
-// CHECK-DAG: blu.uniform {{.*}}stream = {{[0-9]+}} : i64
+// CHECK: %[[low:[0-9]+]] = blu.constant {elem = i64, shape = array<i64>, value = 7.000000e+00 : f64}
+// CHECK: %[[high:[0-9]+]] = blu.constant {elem = i64, shape = array<i64>, value = 0.000000e+00 : f64}
+// CHECK: blu.uniform_at %arg0, %[[low]], %[[high]]
+// CHECK: blu.uniform_at %arg0
 // CHECK-DAG: blu.cos
 // CHECK-DAG: blu.sqrt
 // CHECK-NOT: blu.normal

@@ -182,3 +182,20 @@ func.func @f(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %one = blu.constant {elem = f32, shape = array<i64: 8>, value = 1.0 : f64} : () -> tensor<8xf32>
   return %x, %one : tensor<8xf32>, tensor<8xf32>
 }
+
+//--- streams.mlir
+// Random tensors of one shape are one kernel, whatever their streams: those are numbers in memory, made by one kernel.
+// CHECK: func.func @f(
+// CHECK: %[[s:[0-9]+]]:4 = call @constant_constant_constant_constant_scalar()
+// CHECK: call @uniform_at_8(%arg0, %[[s]]#0, %[[s]]#1)
+// CHECK: call @uniform_at_8(%arg0, %[[s]]#2, %[[s]]#3)
+// CHECK-NOT: uniform_at_8_2
+func.func @f(%k: tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = blu.constant {elem = i64, shape = array<i64>, value = 1.0 : f64} : () -> tensor<i64>
+  %b = blu.constant {elem = i64, shape = array<i64>, value = 2.0 : f64} : () -> tensor<i64>
+  %c = blu.constant {elem = i64, shape = array<i64>, value = 3.0 : f64} : () -> tensor<i64>
+  %d = blu.constant {elem = i64, shape = array<i64>, value = 4.0 : f64} : () -> tensor<i64>
+  %0 = blu.uniform_at %k, %a, %b {shape = array<i64: 8>} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
+  %1 = blu.uniform_at %k, %c, %d {shape = array<i64: 8>} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}

@@ -86,6 +86,10 @@ func.func @f(%a: tensor<2147483648xf32>) { %0 = blu.argmax %a : (tensor<21474836
 func.func @f(%k: tensor<i32>) { %0 = blu.uniform %k {shape = array<i64: 3>, stream = 1 : i64} : (tensor<i32>) -> tensor<3xf32> return }
 //--- key
 func.func @f(%k: tensor<2xi64>) { %0 = blu.normal %k {shape = array<i64: 3>, stream = 1 : i64} : (tensor<2xi64>) -> tensor<3xf32> return }
+//--- stream
+func.func @f(%k: tensor<i64>, %l: tensor<i32>) { %0 = blu.uniform_at %k, %k, %l {shape = array<i64: 3>} : (tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<3xf32> return }
+//--- stream
+func.func @f(%k: tensor<i64>, %l: tensor<1xi64>) { %0 = blu.random_bits_at %k, %l, %k {shape = array<i64: 3>} : (tensor<i64>, tensor<1xi64>, tensor<i64>) -> tensor<3xi32> return }
 //--- size-positive
 func.func @f() { %0 = blu.constant {shape = array<i64: 3, -1>, value = 1.0 : f64, elem = f32} : () -> tensor<3x1xf32> return }
 //--- size-bounded
