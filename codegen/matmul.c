@@ -13,13 +13,14 @@
 enum {
   CHAIN = 256,
   MOST_ROWS = 288,         /* a chunk's block of a, and the group's sums, lie in the second cache */
-  MOST_PANELS = 8,         /* of a group */
+  MOST_PANELS = 8,         /* of a group, if sums are kept */
   FEWEST_PIECES = 8,
   FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves */
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   LINE = 64,               /* bytes of a line of the caches */
-  PREFETCH_BYTES = 1 << 20 /* a larger b comes from memory: the next panel is asked for while this one is used */
+  PREFETCH_BYTES = 1 << 20,  /* a larger b comes from memory: the next panel is asked for while this one is used */
+  FAR_RESULT_BYTES = 1 << 21 /* a larger result isn't in the second cache when it is stored */
 };
 
 typedef struct {
@@ -60,7 +61,7 @@ static Product product_of(const Kernel *k) {
   p.chunk = round_up(divide_up(p.m, wanted), p.mr);
   if (p.chunk < p.mr) p.chunk = p.mr;
   p.chunks = divide_up(p.m, p.chunk);
-  p.group = p.panels < MOST_PANELS ? p.panels : MOST_PANELS;
+  p.group = p.panels < MOST_PANELS || p.k <= CHAIN ? p.panels : MOST_PANELS; /* one block keeps no sums */
   p.packs_a = p.panels >= FEWEST_TO_PACK_A && (p.ta ? p.m * p.k >= FAR_APART : p.k * blu_elem_bytes(p.elem) % PAGE == 0);
   return p;
 }
@@ -76,9 +77,12 @@ static int64_t block_of(const Product *p) { return p->k < CHAIN ? p->k : CHAIN; 
 static int64_t sums_at(const Product *p) { return round_up(block_of(p) * p->nr, BLU_LANES); }
 static int64_t chunk_at(const Product *p) { return sums_at(p) + (p->k > CHAIN ? p->chunk * p->group : p->mr) * p->nr; }
 
+/* From one packed tile of a to the next: not a multiple of a page, for lines of all tiles are written in turn. */
+static int64_t tile_stride(const Product *p) { return p->mr * block_of(p) + BLU_LANES; }
+
 static int64_t scratch(const Kernel *k) {
   Product p = product_of(k);
-  return (chunk_at(&p) + (p.packs_a ? p.chunk * block_of(&p) : 0)) * blu_elem_bytes(p.elem);
+  return (chunk_at(&p) + (p.packs_a ? p.chunk / p.mr * tile_stride(&p) : 0)) * blu_elem_bytes(p.elem);
 }
 
 static LLVMValueRef i64(Kernel *k, int64_t v) { return blu_emit_i64(&k->e, v); }
@@ -192,13 +196,18 @@ static void pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef panel, LL
 /* Row in its matrix of the tile that is to hold row i. */
 static LLVMValueRef tile_start(Kernel *k, const Product *p, LLVMValueRef i) { return least(k, i, i64(k, p->m - p->mr)); }
 
-/* Rows [from, to) of a, `depth` of k, as tiles of [depth][MR]; block(kk, tile) stands at tile * MR * CHAIN. Where rows lie across k,
- * memory is read in its order: all tiles of one kk, then the next. */
+/* The packed tile of which row `row` of the chunk is the first. */
+static LLVMValueRef packed_tile(Kernel *k, const Product *p, LLVMValueRef chunk, LLVMValueRef row) {
+  return pointer(k, p, chunk, mul(k, quotient(k, row, p->mr), tile_stride(p)));
+}
+
+/* Rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. Where rows lie across k, memory is read in its order: all tiles of one
+ * kk, then the next. */
 static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth) {
   Loop tiles, l;
   if (p->ta) blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, 1, 0, NULL);
   blu_loop_begin(&k->e, &tiles, k->fn, from, to, p->mr, 0, NULL);
-  LLVMValueRef start = tile_start(k, p, tiles.i), at = pointer(k, p, chunk, mul(k, sub(k, tiles.i, from), block_of(p)));
+  LLVMValueRef start = tile_start(k, p, tiles.i), at = packed_tile(k, p, chunk, sub(k, tiles.i, from));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
   if (p->ta) copy_rows(k, p, pointer(k, p, rows.at, mul(k, l.i, a.along)), pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
   else pack_transposed(k, p, rows, at, depth, p->mr, p->mr);
@@ -208,20 +217,36 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
 
 /* ---- what comes next ---- */
 
+static void ask_for(Kernel *k, LLVMValueRef at, int cache) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(k->e.ctx);
+  LLVMValueRef read = LLVMConstInt(i32, 0, 0), locality = LLVMConstInt(i32, (unsigned)(4 - cache), 0), data = LLVMConstInt(i32, 1, 0);
+  blu_emit_intrinsic(&k->e, "llvm.prefetch", LLVMPointerTypeInContext(k->e.ctx, 0), 4, (LLVMValueRef[]){at, read, locality, data});
+}
+
+/* Asks for the lines that the tile will be stored to: a dozen stores at once that wait for memory would stop the processor. */
+static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
+  for (int i = 0; i < k->nout; i++) {
+    BluElem t = blu_value_type(blu_kernel_result(k, i)).elem;
+    for (int r = 0; r < p->mr; r++)
+      for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
+        LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
+        ask_for(k, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
+      }
+  }
+}
+
 /* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
-static void prefetch(Kernel *k, const Product *p, Matrix next, LLVMValueRef number, int64_t parts) {
+static void prefetch_panel(Kernel *k, const Product *p, Matrix next, LLVMValueRef number, int64_t parts) {
   Emit *e = &k->e;
   int64_t per_line = LINE / blu_elem_bytes(p->elem), lines = p->tb ? p->nr * divide_up(block_of(p), per_line) : block_of(p);
   int64_t share = divide_up(lines, parts), along = divide_up(block_of(p), per_line);
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->ctx), ptr = LLVMPointerTypeInContext(e->ctx, 0);
   Loop l;
   LLVMValueRef from = mul(k, number, share);
   blu_loop_begin(e, &l, k->fn, from, least(k, add(k, from, i64(k, share)), i64(k, lines)), 1, 0, NULL);
   for (int64_t c = 0; c < (p->tb ? 1 : p->nr); c += per_line) {
     LLVMValueRef index = p->tb ? add(k, mul(k, quotient(k, l.i, along), next.across), mul(k, remainder_of(k, l.i, along), per_line))
                                : add(k, mul(k, l.i, next.along), i64(k, c));
-    LLVMValueRef read = LLVMConstInt(i32, 0, 0), second_cache = LLVMConstInt(i32, 2, 0), data = LLVMConstInt(i32, 1, 0);
-    blu_emit_intrinsic(e, "llvm.prefetch", ptr, 4, (LLVMValueRef[]){pointer(k, p, next.at, index), read, second_cache, data});
+    ask_for(k, pointer(k, p, next.at, index), 2);
   }
   blu_loop_end(e, &l, NULL);
 }
@@ -343,9 +368,11 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
   if (p->k > CHAIN) sums = pointer(k, p, sums, mul(k, sub(k, panel, g->panel), p->chunk * p->nr));
   blu_loop_begin(&k->e, &tiles, k->fn, g->from, g->to, p->mr, 0, NULL);
   LLVMValueRef at = sub(k, tiles.i, g->from), start = tile_start(k, p, tiles.i);
-  if (next.at) prefetch(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
+  LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
+  if (p->k <= CHAIN && p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) prefetch_results(k, p, row, column);
+  if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
-  if (p->packs_a) rows = (Matrix){pointer(k, p, chunk, mul(k, at, block_of(p))), 1, p->mr};
+  if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
   LLVMValueRef tile = p->k > CHAIN ? pointer(k, p, sums, mul(k, at, p->nr)) : sums;
   add_chain(k, p, rows, b, g->depth, first, tile);
   LLVMBasicBlockRef store = NULL, stored = NULL;
@@ -354,7 +381,6 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
     LLVMBuildCondBr(k->e.b, last, store, stored);
     LLVMPositionBuilderAtEnd(k->e.b, store);
   }
-  LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
   Fork f;
   int valid = fork_begin(k, p, panel, &f);
   do store_tile(k, p, tile, row, skip, column, valid), valid = f.rest;

@@ -254,6 +254,7 @@ def Blu_GeluOp     : Blu_Unary<"gelu", "x (1 + erf(x / sqrt(2))) / 2",
     "ct (Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi)), Phi the normal distribution">;
 def Blu_GeluTanhOp : Blu_Unary<"gelu_tanh", "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: GPT-2's approximation of gelu",
     "ct ((1 + t) / 2 + x (1 - t^2) u' / 2), t = tanh(u)">;
+def Blu_StopGradientOp : Blu_Unary<"stop_gradient", "x; what it depends on gets no gradient through it">;
 def Blu_SiluOp     : Blu_Unary<"silu", "x sigmoid(x)", "ct s (1 + x (1 - s)), s = sigmoid(x)">;
 defvar Eps = OptionalAttr<Real>;
 def Blu_LayerNormOp : Blu_Value<"layer_norm", (ins Blu_Tensor:$x, Blu_Tensor:$weight, Blu_Tensor:$bias, Eps:$eps)> {

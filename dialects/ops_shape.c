@@ -54,14 +54,16 @@ static bool infer_broadcast(BluSig *s, BluWhy *why) {
   s->out = shape_of(s, s->in[0].elem);
   char a[200], b[200];
   int shift = s->out.rank - s->in[0].rank;
-  bool fits = shift >= 0;
-  for (int i = 0; fits && i < s->in[0].rank; i++) {
+  blu_type_print(&s->in[0], a, sizeof a), blu_type_print(&s->out, b, sizeof b);
+  if (shift < 0) return blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s, which has fewer dimensions", a, b);
+  for (int i = 0; i < s->in[0].rank; i++) {
     int64_t from = s->in[0].dim[i], to = s->out.dim[i + shift];
-    fits = from == to || from == 1;
+    if (from != to && from != 1)
+      return blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s: its dimension %d is %lld, not %lld or 1", a, b, i, (long long)from,
+                        (long long)to);
     if (from == to) s->out.name[i + shift] = s->in[0].name[i];
   }
-  return fits || blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s", blu_type_print(&s->in[0], a, sizeof a),
-                            blu_type_print(&s->out, b, sizeof b));
+  return true;
 }
 
 static void ref_broadcast(BluRefCall *c) {

@@ -121,7 +121,7 @@ static void print_op(const BluOp *op) {
   print_labels(op);
   if (*op->gradient) printf("Gradient: %s.\n\n", op->gradient);
   else if (r->nodiff && op->nout) puts("Gradient: none; the result is an integer or piecewise constant, or depends on no number "
-      "that is trained.\n");
+      "that is trained, or is meant to have none.\n");
   if (!*op->gradient && r->vjp) complain(op->name, "has a gradient and no words for it");
   if (*op->gradient && !r->vjp) complain(op->name, "has words for a gradient and none");
   if (r->uncoded) puts("Not compiled yet: interpreted alone.\n");

@@ -257,6 +257,9 @@ bool blu_elab_was_called(const BluElab *E, const void *what);
 /* One op over values of any kind: folds, builds a host expression, or broadcasts and emits. `at` is the location of the
  * op. */
 BluVal blu_elab_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, const BluAttrs *attrs, BluSpan at);
+/* What an operand is called in a suggestion: its text in the user's file, if that is short; else "...". `argument`: it will stand
+ * between commas, so that operators in it do no harm. */
+const char *blu_elab_written(BluElab *E, const BluOperand *v, bool argument);
 /* A call of an op by its language name: operands by place, attributes by name. */
 BluVal blu_elab_call_op(BluElab *E, const BluOp *op, BluOperand *args, int n, BluSpan at);
 /* The value as a tensor of the type's element type and shape; a number or a host scalar is spread over it. */
