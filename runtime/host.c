@@ -17,19 +17,47 @@ static bool read_text(const char *path, char *text, size_t size) {
   return true;
 }
 
-static int64_t memory_limit(const char *folder) {
-  static const char *const files[] = {"memory.max", "memory.limit_in_bytes"}; /* of version 2 and 1 */
+static bool read_number(const char *folder, const char *file, int64_t *number) {
+  char path[4400], text[64];
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  return read_text(path, text, sizeof text) && sscanf(text, "%" SCNd64, number) == 1;
+}
+
+/* A number of memory.stat; 0 if it isn't there. */
+static int64_t read_stat(const char *folder, const char *key) {
+  char path[4400], text[8192], line[64];
+  int64_t number = 0;
+  snprintf(path, sizeof path, "%s/memory.stat", folder);
+  snprintf(line, sizeof line, "%s ", key);
+  if (!read_text(path, text, sizeof text)) return 0;
+  for (const char *at = text; (at = strstr(at, line)); at++)
+    if (at == text || at[-1] == '\n') sscanf(at + strlen(line), "%" SCNd64, &number);
+  return number;
+}
+
+/* What a group's limit leaves: less what its processes have, pages of files apart, which are given back when needed. Where it doesn't
+ * say what they have, less `held`. */
+static int64_t memory_left(const char *folder, int64_t held) {
+  static const struct { const char *limit, *used, *file[2]; } versions[] = {
+      {"memory.max", "memory.current", {"inactive_file", "active_file"}},
+      {"memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}},
+  };
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    char path[4400], text[64];
-    int64_t limit;
-    snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-    if (read_text(path, text, sizeof text) && sscanf(text, "%" SCNd64, &limit) == 1 && limit < least) least = limit;
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    int64_t limit, used;
+    if (!read_number(folder, versions[i].limit, &limit)) continue;
+    if (read_number(folder, versions[i].used, &used))
+      for (int k = 0; k < 2; k++) used -= read_stat(folder, versions[i].file[k]);
+    else used = held;
+    if (used < 0) used = 0;
+    int64_t left = limit > used ? limit - used : 0;
+    if (left < least) least = left;
   }
   return least;
 }
 
-static int64_t cpu_quota(const char *folder) {
+static int64_t cpu_quota(const char *folder, int64_t held) {
+  (void)held;
   char path[4400], text[64];
   int64_t quota = -1, period = 0;
   snprintf(path, sizeof path, "%s/cpu.max", folder);
@@ -47,9 +75,9 @@ static int64_t cpu_quota(const char *folder) {
 
 /* The least `limit` over this process's control group and its parents, below the mount point `root`. Inside a container
  * the path may name folders of the outside, which then don't exist; the root itself is always asked. */
-static int64_t least_of_groups(const char *root, const char *controller, int64_t (*limit)(const char *folder)) {
+static int64_t least_of_groups(const char *root, const char *controller, int64_t (*limit)(const char *folder, int64_t held), int64_t held) {
   char text[4096], folder[4300];
-  int64_t least = limit(root);
+  int64_t least = limit(root, held);
   if (!read_text("/proc/self/cgroup", text, sizeof text)) return least;
   for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
     char *name = strchr(line, ':'), *path = name ? strchr(name + 1, ':') : NULL;
@@ -58,7 +86,7 @@ static int64_t least_of_groups(const char *root, const char *controller, int64_t
     if (controller ? !strstr(name, controller) : name[1] != 0) continue;
     snprintf(folder, sizeof folder, "%s%s", root, path);
     for (size_t floor = strlen(root); strlen(folder) > floor; *strrchr(folder, '/') = 0) {
-      int64_t value = limit(folder);
+      int64_t value = limit(folder, held);
       if (value < least) least = value;
     }
   }
@@ -68,9 +96,8 @@ static int64_t least_of_groups(const char *root, const char *controller, int64_t
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 int64_t blu_host_memory(int64_t held) {
-  int64_t limit = least_of(least_of_groups("/sys/fs/cgroup", NULL, memory_limit),
-                           least_of_groups("/sys/fs/cgroup/memory", "memory", memory_limit));
-  if (limit != INT64_MAX) limit = limit > held ? limit - held : 0;
+  int64_t limit = least_of(least_of_groups("/sys/fs/cgroup", NULL, memory_left, held),
+                           least_of_groups("/sys/fs/cgroup/memory", "memory", memory_left, held));
   char text[4096];
   const char *line = read_text("/proc/meminfo", text, sizeof text) ? strstr(text, "MemAvailable:") : NULL;
   return line ? least_of(limit, 1024 * strtoll(line + strlen("MemAvailable:"), NULL, 10)) : limit;
@@ -79,8 +106,8 @@ int64_t blu_host_memory(int64_t held) {
 int blu_host_cpus(void) {
   cpu_set_t mask;
   int64_t cpus = sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
-  cpus = least_of(cpus, least_of_groups("/sys/fs/cgroup", NULL, cpu_quota));
-  cpus = least_of(cpus, least_of_groups("/sys/fs/cgroup/cpu", "cpu", cpu_quota));
+  cpus = least_of(cpus, least_of_groups("/sys/fs/cgroup", NULL, cpu_quota, 0));
+  cpus = least_of(cpus, least_of_groups("/sys/fs/cgroup/cpu", "cpu", cpu_quota, 0));
   return cpus < 1 ? 1 : (int)cpus;
 }
 

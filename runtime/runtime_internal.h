@@ -62,8 +62,8 @@ bool blu_program_set(BluError *err, const BluProgram *program, double *run, cons
 
 /* --- host.c: the machine ------------------------------------------------------------------------------------------ */
 
-/* Bytes that this process may still take: the least of MemAvailable and the memory limits of its control groups less
- * `held`, which is what it has taken so far. INT64_MAX if the machine doesn't say. */
+/* Bytes that this process may still take: the least of MemAvailable and of what the memory limits of its control groups
+ * leave; a group that doesn't say how much is taken has given `held`, what this process has. INT64_MAX if the machine doesn't say. */
 int64_t blu_host_memory(int64_t held);
 /* CPUs of the affinity mask, limited by the CPU quotas of the control groups; at least 1. */
 int blu_host_cpus(void);

@@ -86,11 +86,17 @@ fi
 limited() { # limit of memory, command...
   unshare --mount sh -c 'mount -t tmpfs none /sys/fs/cgroup && echo "$1" > /sys/fs/cgroup/memory.max && shift && exec "$@"' sh "$@"
 }
+# others in the group have 19,990,000 bytes, of which 10,000 are pages of files
+shared() { # command...
+  limited 20000000 sh -c 'echo 19990000 > /sys/fs/cgroup/memory.current
+    printf "anon 19980000\nfile 10000\nshmem 1\ninactive_file 4000\nactive_file 6000\n" > /sys/fs/cgroup/memory.stat; exec "$@"' sh "$@"
+}
 if limited max true 2> output; then
   expect 1 '^error: this program needs [0-9]* bytes of memory ([0-9]* for its arena, [0-9]* for the scratch of 2 threads), but only 2000 are available here$' \
     limited 2000 "$bin/fake_wide" train --data data --out limited --threads 2
   ls -d limited/step-* > output 2>&1 && fail 'a run without memory left a checkpoint'
   expect 0 '^done: step 22' limited 20000000 "$bin/fake_wide" train --data data --out limited --threads 2
+  expect 1 'but only 20000 are available here$' shared "$bin/fake_wide" train --data data --out shared --threads 2
   expect 0 '^done: step 22' limited max "$bin/fake_wide" train --data data --out unlimited --threads 2
 else
   echo 'SKIPPED: a control group of our own: mounting is not possible here'
