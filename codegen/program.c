@@ -21,6 +21,7 @@ typedef struct {
   const BluProgramInfo *info;
   LLVMTypeRef i32, i64, f64, ptr, slot, launch, function;
   int64_t loop_offsets;
+  bool good;
   BluMap kernels;       /* kernel's func op -> Compiled */
   int64_t scratch;
 } Program;
@@ -180,17 +181,23 @@ typedef struct Nest {
   const struct Nest *up;
   MlirOperation scan;
   BluScan shape;
-  int depth;
+  int step, frame, levels; /* places in the strides: of its step, of its frame's distance from the arena (-1: the frame is in the arena, or in that of
+                              a scan around), and how many there are inside */
 } Nest;
 
 /* A place in the arena at step 0 of all loops, and how far it moves with each loop's step. */
-typedef struct { int64_t offset, stride[BLU_ABI_LOOPS]; } Place;
+typedef struct { int64_t offset, stride[2 * BLU_ABI_LOOPS]; } Place;
 
 /* What an entry of blu.places of an op inside of the nest means. */
 static Place resolve(const Nest *n, int64_t at) {
   if (!n) return (Place){.offset = at};
   const BluScan *s = &n->shape;
   int nin = s->carries + s->sequences + s->fixed, k = (int)(BLU_PLACE_OUTSIDE - at);
+  if (at >= 0 && n->frame >= 0) {
+    Place own = {.offset = at};
+    own.stride[n->frame] = 1;
+    return own;
+  }
   if (at >= 0) { /* in the frame */
     Place frame = resolve(n->up, place(n->scan, "blu.places", nin + s->carries + s->stacked));
     frame.offset += at;
@@ -199,7 +206,7 @@ static Place resolve(const Nest *n, int64_t at) {
   Place p = resolve(n->up, place(n->scan, "blu.places", k));
   BluType t = blu_value_type(k < nin ? mlirOperationGetOperand(n->scan, k) : mlirOperationGetResult(n->scan, k - nin));
   bool sliced = k < nin ? k >= s->carries && k < s->carries + s->sequences : k >= nin + s->carries;
-  if (sliced) p.stride[n->depth] = blu_type_count(&t) * blu_elem_bytes(t.elem) / s->steps;
+  if (sliced) p.stride[n->step] = blu_type_count(&t) * blu_elem_bytes(t.elem) / s->steps;
   return p;
 }
 
@@ -208,7 +215,7 @@ static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int6
 static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest, Cost *cost) {
   const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
   Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
-  int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->depth + 1 : 0;
+  int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->levels : 0;
   LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
   LLVMValueRef *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
   for (int i = 0; i < places; i++) {
@@ -227,14 +234,22 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
 }
 
 static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, Cost *cost) {
-  Nest nest = {.up = up, .scan = scan, .depth = up ? up->depth + 1 : 0};
+  Nest nest = {.up = up, .scan = scan, .step = up ? up->levels : 0, .frame = -1};
   blu_scan_of(scan, &nest.shape);
+  bool parallel = place(scan, "blu.places", (int)(mlirOperationGetNumOperands(scan) + mlirOperationGetNumResults(scan))) == BLU_PLACE_OF_THREAD;
+  nest.levels = nest.step + 1 + parallel;
+  if (parallel) nest.frame = nest.step + 1;
+  if (nest.levels > BLU_ABI_LOOPS) {
+    p->good = false;
+    mlirEmitError(mlirOperationGetLocation(scan), "scans are nested too deep");
+    return LLVMGetUndef(p->launch);
+  }
   int64_t n;
   Cost inside;
   LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, &inside);
   cost->flops += nest.shape.steps * inside.flops;
   cost->bytes += nest.shape.steps * inside.bytes;
-  LLVMValueRef loop = global(p, record(p, 4, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), body, number(p, n)}));
+  LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body, number(p, n)}));
   LLVMValueRef null = LLVMConstNull(p->ptr);
   return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
     number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
@@ -350,6 +365,7 @@ static bool compile_kernels(Program *p) {
 }
 
 static void emit_table(Program *p) {
+  int64_t scratch = (p->scratch + BLU_ABI_ALIGN - 1) / BLU_ABI_ALIGN * BLU_ABI_ALIGN; /* of kernels; the frame follows */
   MlirOperation module = mlirModuleGetOperation(p->planned);
   Slots tensors = {0}, scalars = {0};
   LLVMValueRef *functions = NULL;
@@ -372,7 +388,7 @@ static void emit_table(Program *p) {
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
     string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
-    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64), number(p, p->loop_offsets),
+    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
     number(p, p->info->embedded_bytes)};
@@ -384,16 +400,16 @@ static void emit_table(Program *p) {
 }
 
 bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info) {
-  Program p = {.ctx = LLVMGetModuleContext(m), .module = m, .planned = planned, .info = info};
+  Program p = {.ctx = LLVMGetModuleContext(m), .module = m, .planned = planned, .info = info, .good = true};
   p.i32 = LLVMInt32TypeInContext(p.ctx), p.i64 = LLVMInt64TypeInContext(p.ctx), p.f64 = LLVMDoubleTypeInContext(p.ctx);
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
   p.launch = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64});
   p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
-  bool good = compile_kernels(&p);
-  if (good) emit_table(&p);
+  p.good = compile_kernels(&p);
+  if (p.good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);
   blu_map_free(&p.kernels);
-  return good;
+  return p.good;
 }

@@ -229,6 +229,8 @@ typedef struct {
 } BluScan;
 
 bool blu_scan_of(MlirOperation op, BluScan *s);   /* false: not a scan */
+/* Steps that don't depend on one another, and enough of them to give each thread some. */
+bool blu_scan_is_map(const BluScan *s);
 /* carries, sequences, steps and reverse of s are read; the rest follows from the body and the n operands, which fit together. */
 MlirOperation blu_scan_build(BluBuilder *b, const BluScan *s, MlirOperation body, int n, const MlirValue *in);
 MlirOperation blu_scan_body(MlirOperation scan);  /* the function, found through the module that the scan stands in */

@@ -26,6 +26,11 @@ bool blu_scan_of(MlirOperation op, BluScan *s) {
   return true;
 }
 
+bool blu_scan_is_map(const BluScan *s) {
+  enum { FEW = 8 };
+  return !s->carries && s->steps >= FEW;
+}
+
 BluType blu_scan_slice(const BluType *t) {
   BluType s = {.elem = t->elem, .rank = t->rank ? t->rank - 1 : 0};
   for (int i = 0; i < s.rank; i++) s.dim[i] = t->dim[i + 1], s.name[i] = t->name[i + 1], s.unit[i] = t->unit[i + 1];

@@ -31,6 +31,8 @@ bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirV
 /* Offsets in a body's blu.places, blu.args and blu.results: from the start of the frame, the last of its scan's blu.places; or this
  * minus k, the k-th of the scan's blu.places (operands, then results), at the step's slice if the scan slices or stacks it. */
 enum { BLU_PLACE_OUTSIDE = -2 };
+/* The frame of a scan whose steps threads share: it is no part of the arena. */
+enum { BLU_PLACE_OF_THREAD = -1 };
 
 /* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
 char *blu_plan_print(MlirModule m);

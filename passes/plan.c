@@ -4,7 +4,8 @@
  * that later; else it is copied at the end. Nothing here depends on the target.
  *
  * A scan is one launch. Its carries stay in the places of their first values, which the body changes in place; what else a run
- * of the body needs is one range of the function, the frame. Inside of the body, offsets count from the start of the frame, and
+ * of the body needs is one range of the function, the frame. Steps that don't depend on one another are shared by the threads, each
+ * with a frame of its own outside of the arena; what scans inside of such a step need is part of that frame. Inside of the body, offsets count from the start of the frame, and
  * what comes from outside is BLU_PLACE_OUTSIDE - k, the k-th of the scan's own places. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,14 @@ typedef struct {
   MlirModule module;
   Kept *kept;
   int nkept, cap;
-  int64_t kept_bytes;
+  int64_t kept_bytes, frame; /* frame: of a thread */
   bool good;
 } Plan;
 
 typedef struct {
   Plan *plan;
   MlirOperation func, scan; /* scan: whose body func is, or null */
+  bool in_map;              /* that scan is a map, or stands in one */
   MlirOperation *call;      /* calls and scans */
   int ncalls, commit;
   BluMap index;    /* call or scan -> its number + 1 */
@@ -344,13 +346,13 @@ static void place_results(Func *f) {
     }
 }
 
-static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan);
+static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bool in_map);
 
 /* The bytes that one run of the body of `scan` needs. */
-static int64_t plan_body(Plan *p, MlirOperation scan) {
+static int64_t plan_body(Plan *p, MlirOperation scan, bool in_map) {
   MlirOperation body = blu_scan_body(scan);
   if (blu_get_int(body, "blu.bytes", -1) >= 0) p->good = blu_error(mlirOperationGetLocation(scan), "another scan has this body");
-  return plan_function(p, body, scan);
+  return plan_function(p, body, scan, in_map);
 }
 
 static void place_arguments(Func *f) {
@@ -374,14 +376,18 @@ static void list_ranges(Func *f) {
       MlirValue v = mlirOperationGetResult(f->call[i], k);
       if (!blu_map_get(&f->place, v.ptr)) add_range(f, v, i);
     }
-    if (loop) add_bytes(f, (MlirValue){0}, plan_body(f->plan, f->call[i]), i, i);
+    if (!loop) continue;
+    bool map = blu_scan_is_map(&s) && !f->in_map;
+    int64_t frame = plan_body(f->plan, f->call[i], f->in_map || map);
+    if (!map) add_bytes(f, (MlirValue){0}, frame, i, i);
+    else if (frame > f->plan->frame) f->plan->frame = frame;
   }
 }
 
 static int64_t frame_of(const Func *f, int launch) {
   for (int i = 0; i < f->nranges; i++)
     if (mlirValueIsNull(f->range[i].value) && f->range[i].from == launch) return f->range[i].offset;
-  return 0;
+  return BLU_PLACE_OF_THREAD;
 }
 
 static void write_places(const Func *f) {
@@ -406,8 +412,8 @@ static void write_places(const Func *f) {
 }
 
 /* `scan`: whose body func is; null: a function of its own. Returns the end of its part of the arena, or of its frame. */
-static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan) {
-  Func f = {.plan = p, .func = func, .scan = scan};
+static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bool in_map) {
+  Func f = {.plan = p, .func = func, .scan = scan, .in_map = in_map};
   int64_t base = mlirOperationIsNull(scan) ? p->kept_bytes : 0;
   list_calls(&f);
   place_arguments(&f);
@@ -434,11 +440,12 @@ bool blu_pass_plan(MlirModule m) {
   int64_t arena = p.kept_bytes;
   for (int i = 0; i < n; i++) {
     if (blu_is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
-    int64_t top = plan_function(&p, funcs[i], (MlirOperation){0});
+    int64_t top = plan_function(&p, funcs[i], (MlirOperation){0}, false);
     if (top > arena) arena = top;
   }
   blu_set_int(mlirModuleGetOperation(m), "blu.kept", p.kept_bytes);
   blu_set_int(mlirModuleGetOperation(m), "blu.arena", arena);
+  if (p.frame) blu_set_int(mlirModuleGetOperation(m), "blu.frame", p.frame);
   free(p.kept);
   free(funcs);
   return p.good;

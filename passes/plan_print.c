@@ -62,6 +62,12 @@ static int last_reader(MlirOperation *launch, int n, MlirValue v) {
   return last;
 }
 
+/* Is it a scan whose frame is part of the arena? */
+static bool has_frame(MlirOperation launch) {
+  int n = (int)(mlirOperationGetNumOperands(launch) + mlirOperationGetNumResults(launch));
+  return !blu_is_call(launch) && place(launch, "blu.places", n) != BLU_PLACE_OF_THREAD;
+}
+
 /* Adds v's bytes to the launches during which it lives, if it lies in the part that functions share. */
 static void add_live(int64_t *live, int launches, int64_t kept, int64_t offset, MlirValue v, int from, int last) {
   enum { ALIGN = 64 };
@@ -85,7 +91,7 @@ static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, 
       MlirValue v = mlirOperationGetResult(calls[i], k);
       add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, last_reader(calls, n, v));
     }
-    if (!blu_is_call(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
+    if (has_frame(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
   }
   for (int i = 0; i < n; i++)
     if (live[i] > most) most = live[i];
@@ -107,7 +113,7 @@ static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
     BluScan s;
     if (i == commit && commit) fprintf(out, "  -- commit: what follows changes parameters and state --\n");
     if (blu_scan_of(ops[i], &s)) {
-      fprintf(out, "  %3d %s, %lld times\n", i, s.body, (long long)s.steps);
+      fprintf(out, "  %3d %s, %lld times%s\n", i, s.body, (long long)s.steps, has_frame(ops[i]) ? "" : ", side by side");
     } else {
       MlirAttribute callee = mlirOperationGetAttributeByName(ops[i], mlirStringRefCreateFromCString("callee"));
       fprintf(out, "  %3d %s\n", i, mlirFlatSymbolRefAttrGetValue(callee).data);
@@ -155,8 +161,11 @@ char *blu_plan_print(MlirModule m) {
   FILE *out = open_memstream(&text, &size);
   MlirOperation *funcs = blu_module_funcs(m, &n), module = mlirModuleGetOperation(m);
   int64_t kept = blu_get_int(module, "blu.kept", 0), arena = blu_get_int(module, "blu.arena", 0);
-  fprintf(out, "arena: %lld bytes, %lld kept between runs, %lld shared by the functions\n\n", (long long)arena, (long long)kept,
+  fprintf(out, "arena: %lld bytes, %lld kept between runs, %lld shared by the functions\n", (long long)arena, (long long)kept,
           (long long)(arena - kept));
+  int64_t frame = blu_get_int(module, "blu.frame", 0);
+  if (frame) fprintf(out, "frame: %lld bytes for each thread, for what runs side by side\n", (long long)frame);
+  fputc('\n', out);
   fprintf(out, "  %12s %12s  %-28s %-20s %s\n", "offset", "bytes", "kept", "type", "role");
   print_kept(out, funcs, n, kept);
   for (int i = 0; i < n; i++)

@@ -65,9 +65,11 @@ typedef struct {
   int64_t offsets;       /* inside of a loop: how many */
 } BluLaunch;
 
-/* Runs its launches `steps` times, at step 0, 1, .., or in reverse. */
+/* Runs its launches `steps` times, at step 0, 1, .., or in reverse. Parallel loops don't nest. */
 struct BluLoop {
   int64_t steps, reverse;
+  int64_t parallel; /* steps don't depend on one another, and each runs in one thread. Then launches inside have one stride more, behind that of
+                       this loop: of the distance from the arena to the thread's frame, at BluProgram.frame_offset of its scratch */
   const BluLaunch *launch;
   int64_t launches;
 };
@@ -106,6 +108,7 @@ typedef struct {
   int64_t arena_bytes;          /* all of it */
   int64_t kept_bytes;           /* leading part that holds tensors and scalars; the rest is overlaid by the functions */
   int64_t scratch_bytes;        /* per thread */
+  int64_t frame_offset;         /* in scratch: see BluLoop */
   int64_t loop_offsets;         /* the most offsets of a launch inside of a loop */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;

@@ -31,7 +31,10 @@ struct BluPool {
   int threads, started;        /* all of them; workers that run */
   bool crowded;                /* threads outnumber CPUs: no pure spinning */
   const BluLaunch *launch;     /* of the current ticket; NULL: the workers end */
-  int64_t *offset;             /* of the current launch, inside of loops */
+  int64_t *offset;             /* [threads][loop_offsets]: of the current launches, inside of loops */
+  int64_t loop_offsets, frame_offset;
+  const int64_t *at;           /* of the current ticket, a parallel loop: steps of the loops around, */
+  int depth;                   /* and how many */
   BluWatch *ran;               /* see blu_pool_watch */
   void *user;
   Worker *worker;              /* [threads - 1] */
@@ -70,10 +73,47 @@ static void wake_sleepers(_Atomic uint32_t *word, _Atomic uint32_t *sleepers) {
 /* Rounding to nearest, no exceptions, denormals kept: the same on every thread. */
 static void set_float_mode(void) { __builtin_ia32_ldmxcsr(0x1f80); }
 
+/* The launch's offsets at these steps of the loops around, in the thread's own array. */
+static const int64_t *offsets_at(const BluPool *pool, int thread, const BluLaunch *launch, const int64_t *at, int depth) {
+  int64_t *offset = pool->offset + thread * pool->loop_offsets;
+  for (int64_t p = 0; p < launch->offsets; p++) {
+    offset[p] = launch->offset[p];
+    for (int d = 0; d < depth; d++) offset[p] += launch->stride[p * depth + d] * at[d];
+  }
+  return offset;
+}
+
+static int64_t step_of(const BluLoop *loop, int64_t k) { return loop->reverse ? loop->steps - 1 - k : k; }
+
+/* All of the launches in this thread. */
+static void run_alone(const BluPool *pool, int thread, const BluLaunch *launch, int64_t launches, int64_t *at, int depth) {
+  for (int64_t i = 0; i < launches; i++) {
+    const BluLoop *loop = launch[i].loop;
+    for (int64_t k = 0; loop && k < loop->steps; k++) {
+      at[depth] = step_of(loop, k);
+      run_alone(pool, thread, loop->launch, loop->launches, at, depth + 1);
+    }
+    if (!loop)
+      launch[i].kernel(pool->arena, offsets_at(pool, thread, &launch[i], at, depth), pool->scratch + thread * pool->scratch_stride, 0, launch[i].pieces);
+  }
+}
+
+/* Steps [first, last) of a parallel loop. */
+static void run_steps(const BluPool *pool, const BluLoop *loop, int thread, int64_t first, int64_t last) {
+  int64_t at[2 * BLU_ABI_LOOPS];
+  for (int d = 0; d < pool->depth; d++) at[d] = pool->at[d];
+  at[pool->depth + 1] = pool->scratch + thread * pool->scratch_stride + pool->frame_offset - pool->arena;
+  for (int64_t k = first; k < last; k++) {
+    at[pool->depth] = step_of(loop, k);
+    run_alone(pool, thread, loop->launch, loop->launches, at, pool->depth + 2);
+  }
+}
+
 static void run_share(const BluPool *pool, const BluLaunch *launch, int thread) {
   int64_t first = thread * launch->pieces / pool->threads, last = (thread + 1) * launch->pieces / pool->threads;
-  if (first < last)
-    launch->kernel(pool->arena, launch->offset, pool->scratch + thread * pool->scratch_stride, first, last);
+  if (first >= last) return;
+  if (launch->loop) run_steps(pool, launch->loop, thread, first, last);
+  else launch->kernel(pool->arena, launch->offset, pool->scratch + thread * pool->scratch_stride, first, last);
 }
 
 static void publish(BluPool *pool, const BluLaunch *launch) {
@@ -106,7 +146,8 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   pool->threads = threads;
   pool->crowded = threads > blu_host_cpus();
   pool->worker = blu_new(threads, sizeof *pool->worker);
-  pool->offset = blu_new(arena->loop_offsets, sizeof *pool->offset);
+  pool->loop_offsets = arena->loop_offsets, pool->frame_offset = arena->frame_offset;
+  pool->offset = blu_new(arena->loop_offsets * threads, sizeof *pool->offset);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, BLU_POOL_STACK);
@@ -124,9 +165,11 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   return NULL;
 }
 
-static void run_kernel(BluPool *pool, const BluLaunch *launch) {
+/* One launch that threads share: a kernel, or a parallel loop whose pieces are its steps. */
+static void run_shared(BluPool *pool, const BluLaunch *launch) {
   if (launch->pieces == 1 || pool->threads == 1) {
-    launch->kernel(pool->arena, launch->offset, pool->scratch, 0, launch->pieces);
+    if (launch->loop) run_steps(pool, launch->loop, 0, 0, launch->pieces);
+    else launch->kernel(pool->arena, launch->offset, pool->scratch, 0, launch->pieces);
     return;
   }
   publish(pool, launch);
@@ -139,24 +182,21 @@ static void run_kernel(BluPool *pool, const BluLaunch *launch) {
 static void run_launches(BluPool *pool, const BluLaunch *launch, int64_t launches, int64_t *at, int depth) {
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;
-    for (int64_t k = 0; loop && k < loop->steps; k++) {
-      at[depth] = loop->reverse ? loop->steps - 1 - k : k;
+    BluLaunch now = launch[i];
+    for (int64_t k = 0; loop && !loop->parallel && k < loop->steps; k++) {
+      at[depth] = step_of(loop, k);
       run_launches(pool, loop->launch, loop->launches, at, depth + 1);
     }
-    if (loop) continue;
-    BluLaunch now = launch[i];
-    for (int64_t p = 0; depth && p < now.offsets; p++) {
-      pool->offset[p] = now.offset[p];
-      for (int d = 0; d < depth; d++) pool->offset[p] += now.stride[p * depth + d] * at[d];
-    }
-    if (depth) now.offset = pool->offset;
-    run_kernel(pool, &now);
+    if (loop && !loop->parallel) continue;
+    if (loop) now.pieces = loop->steps, pool->at = at, pool->depth = depth;
+    else if (depth) now.offset = offsets_at(pool, 0, &launch[i], at, depth);
+    run_shared(pool, &now);
     if (pool->ran) pool->ran(pool->user, &launch[i]);
   }
 }
 
 void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches) {
-  int64_t at[BLU_ABI_LOOPS];
+  int64_t at[2 * BLU_ABI_LOOPS];
   set_float_mode();
   run_launches(pool, launch, launches, at, 0);
 }

@@ -9,7 +9,7 @@
 /* Rows for the kernels of these launches and of the loops among them. */
 static void add_rows(BluProfile *profile, const BluLaunch *launch, int64_t launches) {
   for (int64_t i = 0; i < launches; i++) {
-    if (launch[i].loop) {
+    if (launch[i].loop && !launch[i].loop->parallel) {
       add_rows(profile, launch[i].loop->launch, launch[i].loop->launches);
     } else {
       if (profile->row) profile->row[profile->rows].launch = &launch[i];

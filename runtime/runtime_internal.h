@@ -85,7 +85,7 @@ typedef struct {
   int64_t scratch_stride;
   void *map;             /* of mmap */
   size_t map_bytes;
-  int64_t loop_offsets;  /* of the program */
+  int64_t loop_offsets, frame_offset; /* of the program */
 } BluArena;
 
 /* Bytes of scratch that each thread costs. */

@@ -93,6 +93,7 @@ inside && / = blu.scan @/ {
   for (i = 1; i <= nin; i++) look(place[i], bytes_of(type[i]), input[i], "launch " launches ": operand")
   for (i = 1; i <= n + 1; i++) # all of them at once, a carry with its last value
     for (k = 1; k < i; k++) {
+      if (i > n && place[i] == -1) continue
       size = i > n ? frame[called] : bytes_of(type[i])
       other = bytes_of(type[k])
       if (far(place[k]) < far(place[i]) + size && far(place[i]) < far(place[k]) + other && !(i == nin + k && k <= carries) && !(i <= nin && input[i] == input[k] && k > carries))
@@ -100,7 +101,7 @@ inside && / = blu.scan @/ {
     }
   name = $1; sub(/:.*/, "", name)
   for (i = nin + 1; i <= n; i++) put(place[i], bytes_of(type[i]), name (n - nin > 1 ? "#" (i - nin - 1) : ""))
-  put(place[n + 1], frame[called], "the frame")
+  if (place[n + 1] != -1) put(place[n + 1], frame[called], "the frame") # else of a thread
   launches++
 }
 inside && / = call @/ {
