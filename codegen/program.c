@@ -249,7 +249,8 @@ static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, 
   LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, &inside);
   cost->flops += nest.shape.steps * inside.flops;
   cost->bytes += nest.shape.steps * inside.bytes;
-  LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body, number(p, n)}));
+  LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body,
+    number(p, n)}));
   LLVMValueRef null = LLVMConstNull(p->ptr);
   return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
     number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
@@ -388,7 +389,8 @@ static void emit_table(Program *p) {
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
     string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
-    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
+    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")),
+    number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
     number(p, p->info->embedded_bytes)};

@@ -1,6 +1,7 @@
 /* ops_attention.c - attention: causal or not, with a mask or not, with groups of heads that share keys and values. A composite
  * over products and one softmax; the heads of a group are more rows of one product, so keys are never repeated. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "dialects_internal.h"
 
@@ -137,26 +138,212 @@ static MlirValue weights(BluBuilder *b, const BluSig *s, const Shape *a, const M
   return blu_reshape_to(b, blu_build2(b, "div", p, blu_broadcast_to(b, sum, &full)), &back);
 }
 
-static MlirValue expand_attention(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+/* Attention of the heads that share keys, all at once. */
+static MlirValue attend(BluBuilder *b, const BluSig *s, const MlirValue *in) {
   Shape a = shape_of(s);
+  BluType out = s->in[Q];
+  out.dim[3] = a.dv;
   MlirValue p = weights(b, s, &a, in, visible(b, s, &a, in));
-  return blu_reshape_to(b, blu_product(b, p, false, in[V], false), &s->out);
+  return blu_reshape_to(b, blu_product(b, p, false, in[V], false), &out);
 }
 
 /* With p the weights: dv = p^T ct, dp = ct v^T, ds = p (dp - sum(dp p)), dq = scale ds k, dk = scale ds^T q. */
-static void vjp_attention(BluVjp *v) {
-  BluBuilder *b = v->b;
-  Shape a = shape_of(&v->sig);
-  BluElem e = v->sig.in[Q].elem;
+static void attend_back(BluBuilder *b, const BluSig *s, const MlirValue *in, MlirValue out_ct, const bool *need, MlirValue *dx) {
+  Shape a = shape_of(s);
+  BluElem e = s->in[Q].elem;
   BluType flat = rows(e, &a, a.dv), queries = rows(e, &a, a.d);
-  MlirValue p = weights(b, &v->sig, &a, v->in, visible(b, &v->sig, &a, v->in)), ct = blu_reshape_to(b, v->ct, &flat);
-  if (v->need[V]) v->dx[V] = blu_product(b, p, true, ct, false);
-  if (!v->need[Q] && !v->need[K]) return;
+  MlirValue p = weights(b, s, &a, in, visible(b, s, &a, in)), ct = blu_reshape_to(b, out_ct, &flat);
+  if (need[V]) dx[V] = blu_product(b, p, true, ct, false);
+  if (!need[Q] && !need[K]) return;
   int64_t last = 3;
-  MlirValue dp = blu_product(b, ct, false, v->in[V], true), along = blu_over(b, "sum", blu_build2(b, "mul", dp, p), 1, &last);
+  MlirValue dp = blu_product(b, ct, false, in[V], true), along = blu_over(b, "sum", blu_build2(b, "mul", dp, p), 1, &last);
   MlirValue ds = blu_scaled(b, blu_build2(b, "mul", p, blu_build2(b, "sub", dp, along)), a.scale);
-  if (v->need[Q]) v->dx[Q] = blu_reshape_to(b, blu_product(b, ds, false, v->in[K], false), &v->sig.in[Q]);
-  if (v->need[K]) v->dx[K] = blu_product(b, ds, true, blu_reshape_to(b, v->in[Q], &queries), false);
+  if (need[Q]) dx[Q] = blu_reshape_to(b, blu_product(b, ds, false, in[K], false), &s->in[Q]);
+  if (need[K]) dx[K] = blu_product(b, ds, true, blu_reshape_to(b, in[Q], &queries), false);
+}
+
+/* ---- causal attention in parts ---- */
+
+/* A block of queries sees the keys up to its last one: with n blocks, (n + 1) / 2n of the work is left. */
+static int64_t blocks_of(const BluSig *s) {
+  Shape a = shape_of(s);
+  int64_t n = a.t >= 256 ? 4 : a.t >= 32 ? 2 : 1;
+  return a.causal && s->nin <= MASK && a.s >= a.t && a.t % n == 0 ? n : 1;
+}
+
+static MlirValue part(BluBuilder *b, MlirValue x, int64_t from, int64_t to) { /* of the third dimension */
+  BluType t = blu_value_type(x);
+  int64_t start[4] = {0, 0, from, 0}, stop[4] = {t.dim[0], t.dim[1], to, t.dim[3]};
+  if (from == 0 && to == t.dim[2]) return x;
+  BluAttrs as = blu_attr_set_ints(blu_attr_set_ints((BluAttrs){0}, "start", 4, start), "stop", 4, stop);
+  return blu_build(b, "slice", &as, 1, &x);
+}
+
+/* Block k of n: its queries (and cotangent, if there is one), and the keys and values that they see. */
+static void block_of(BluBuilder *b, const BluSig *s, const MlirValue *in, int64_t k, int64_t n, BluSig *to, MlirValue *of, MlirValue *ct) {
+  Shape a = shape_of(s);
+  int64_t from = k * a.t / n, end = (k + 1) * a.t / n, keys = a.s - a.t + end;
+  of[Q] = part(b, in[Q], from, end), of[K] = part(b, in[K], 0, keys), of[V] = part(b, in[V], 0, keys);
+  if (ct) *ct = part(b, *ct, from, end);
+  *to = *s;
+  for (int i = 0; i < 3; i++) to->in[i] = blu_value_type(of[i]);
+}
+
+static MlirValue joined(BluBuilder *b, MlirValue x, MlirValue y) {
+  BluAttrs as = blu_attr_set_int((BluAttrs){0}, "axis", 2);
+  return mlirValueIsNull(x) ? y : blu_build(b, "concat", &as, 2, (MlirValue[]){x, y});
+}
+
+/* x + y, where y has the first keys alone. */
+static MlirValue plus_first(BluBuilder *b, MlirValue x, MlirValue y) {
+  BluType t = blu_value_type(x), u = blu_value_type(y);
+  int64_t low[4] = {0}, high[4] = {0, 0, t.dim[2] - u.dim[2], 0};
+  BluAttrs as = blu_attr_set_ints(blu_attr_set_ints((BluAttrs){0}, "low", 4, low), "high", 4, high);
+  return blu_build2(b, "add", x, blu_build(b, "pad", &as, 1, &y));
+}
+
+static MlirValue attend_in_blocks(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+  int64_t n = blocks_of(s);
+  MlirValue out = {0}, of[4];
+  BluSig one;
+  if (n == 1) return attend(b, s, in);
+  for (int64_t k = 0; k < n; k++) {
+    block_of(b, s, in, k, n, &one, of, NULL);
+    out = joined(b, out, attend(b, &one, of));
+  }
+  return out;
+}
+
+static void attend_back_in_blocks(BluBuilder *b, const BluSig *s, const MlirValue *in, MlirValue out_ct, const bool *need, MlirValue *dx) {
+  int64_t n = blocks_of(s);
+  BluSig one;
+  MlirValue dq = {0}, of[4];
+  if (n == 1) {
+    attend_back(b, s, in, out_ct, need, dx);
+    return;
+  }
+  for (int64_t k = n - 1; k >= 0; k--) { /* the last block has all keys */
+    MlirValue d[4] = {{0}}, ct = out_ct;
+    block_of(b, s, in, k, n, &one, of, &ct);
+    attend_back(b, &one, of, ct, need, d);
+    for (int i = K; i <= V; i++)
+      if (need[i]) dx[i] = mlirValueIsNull(dx[i]) ? d[i] : plus_first(b, dx[i], d[i]);
+    if (need[Q]) dq = mlirValueIsNull(dq) ? d[Q] : joined(b, d[Q], dq);
+  }
+  if (need[Q]) dx[Q] = dq;
+}
+
+/* ---- head by head ---- */
+
+/* Scores of all heads at once would fill memory; those of one head stay in a core's cache. So where they are many, heads run side by side in a
+ * scan without carry: each in one thread, whose frame holds its scores. */
+static bool is_worth_heads(const BluBuilder *b, const BluSig *s) {
+  enum { SCORES = 256, HEADS = 8 };
+  Shape a = shape_of(s);
+  MlirOperation func = mlirBlockGetParentOperation(b->block);
+  return a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES && a.d && a.dv && !mlirOperationIsNull(func) && !mlirModuleIsNull(blu_module_of(func));
+}
+
+/* A tensor of the scan: [b, g ..] as [b g, ..], of which a head gets one part. A mask that all heads share is given whole. */
+static MlirValue by_head(BluBuilder *b, const Shape *a, MlirValue x, bool is_mask, bool *whole) {
+  BluType t = blu_value_type(x), all = {.elem = t.elem, .rank = 4, .dim = {1, 1, 1, 1}};
+  for (int i = 0; i < t.rank; i++) all.dim[i + 4 - t.rank] = t.dim[i];
+  *whole = is_mask && all.dim[0] == 1 && all.dim[1] == 1;
+  BluType head = {.elem = t.elem, .rank = 4, .dim = {a->b * a->g, all.dim[1] / a->g, all.dim[2], all.dim[3]}};
+  if (*whole) return blu_reshape_to(b, x, &all);
+  if (is_mask && (all.dim[0] != a->b || all.dim[1] == 1)) { /* repeated over batch or heads, but not over queries and keys */
+    x = blu_reshape_to(b, x, &all);
+    all.dim[0] = a->b;
+    if (all.dim[1] == 1) all.dim[1] = a->g, head.dim[1] = 1;
+    x = blu_broadcast_to(b, x, &all);
+  }
+  return blu_reshape_to(b, x, &head);
+}
+
+typedef struct {
+  MlirValue in[5];   /* operands, then the cotangent, as the body has them */
+  bool whole[5];
+  int n;
+  BluSig sig;        /* of one head */
+  BluBuilder b;      /* in the body */
+  MlirOperation body;
+  MlirValue outside[5]; /* operands of the scan */
+} Heads;
+
+static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *s, const MlirValue *in, MlirValue ct) {
+  Shape a = shape_of(s);
+  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
+  BluPort port[5] = {0};
+  h->sig = *s;
+  h->n = s->nin;
+  for (int i = 0; i < s->nin; i++) h->in[i] = by_head(b, &a, in[i], i == MASK, &h->whole[i]);
+  if (!mlirValueIsNull(ct)) h->in[h->n] = by_head(b, &a, ct, false, &h->whole[h->n]), h->n++;
+  int order[5], n = 0; /* sequences before what is whole: the mask is the last of the operands, so the cotangent comes before it */
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < h->n; i++)
+      if (h->whole[i] == (pass == 1)) order[n++] = i;
+  for (int i = 0; i < n; i++) {
+    BluType t = blu_value_type(h->in[order[i]]);
+    port[i].type = h->whole[order[i]] ? t : blu_scan_slice(&t);
+  }
+  char unique[64];
+  snprintf(unique, sizeof unique, "%s", name);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
+  h->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
+  h->body = blu_func_make(m, b->loc, unique, n, port, &h->b.block);
+  for (int i = 0; i < n; i++) h->outside[i] = h->in[order[i]];
+  for (int i = 0; i < n; i++) { /* [r, t, d] as [1, r, t, d] */
+    BluType t = port[i].type, four = h->whole[order[i]] ? t : blu_scan_stack(&t, 1);
+    if (order[i] < s->nin) {
+      BluType type = four;
+      if (order[i] == K || order[i] == V) type = blu_type_make(t.elem, 4, (int64_t[]){1, 1, t.dim[1], t.dim[2]});
+      h->sig.in[order[i]] = type;
+    }
+    h->in[order[i]] = blu_reshape_to(&h->b, mlirBlockGetArgument(h->b.block, i), &four);
+  }
+  h->sig.out = h->sig.in[Q];
+  h->sig.out.dim[3] = a.dv;
+}
+
+/* Ends the body with these results, [1, r, t, d] each, and builds the scan; results as [b g, r, t, d]. */
+static MlirOperation close_heads(Heads *h, BluBuilder *b, const Shape *a, int n, const MlirValue *results) {
+  MlirValue out[3];
+  for (int i = 0; i < n; i++) {
+    BluType t = blu_value_type(results[i]), three = blu_scan_slice(&t);
+    out[i] = blu_reshape_to(&h->b, results[i], &three);
+  }
+  blu_func_return(h->body, b->loc, n, out, NULL);
+  blu_set_body(h->body);
+  BluScan scan = {.steps = a->b * a->g};
+  for (int i = 0; i < h->n; i++) scan.sequences += !h->whole[i];
+  return blu_scan_build(b, &scan, h->body, h->n, h->outside);
+}
+
+static MlirValue expand_attention(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+  if (!is_worth_heads(b, s)) return attend_in_blocks(b, s, in);
+  Shape a = shape_of(s);
+  Heads h = {.n = 0};
+  open_heads(&h, b, "attention", s, in, (MlirValue){0});
+  MlirValue out = attend_in_blocks(&h.b, &h.sig, h.in);
+  return blu_reshape_to(b, mlirOperationGetResult(close_heads(&h, b, &a, 1, &out), 0), &s->out);
+}
+
+static void vjp_attention(BluVjp *v) {
+  if (!is_worth_heads(v->b, &v->sig)) {
+    attend_back_in_blocks(v->b, &v->sig, v->in, v->ct, v->need, v->dx);
+    return;
+  }
+  Shape a = shape_of(&v->sig);
+  Heads h = {.n = 0};
+  MlirValue dx[4] = {{0}}, out[3];
+  int n = 0;
+  open_heads(&h, v->b, "attention.back", &v->sig, v->in, v->ct);
+  attend_back_in_blocks(&h.b, &h.sig, h.in, h.in[v->sig.nin], v->need, dx);
+  for (int i = 0; i < 3; i++)
+    if (v->need[i]) out[n++] = dx[i];
+  MlirOperation scan = close_heads(&h, v->b, &a, n, out);
+  for (int i = 0, k = 0; i < 3; i++)
+    if (v->need[i]) v->dx[i] = blu_reshape_to(v->b, mlirOperationGetResult(scan, k++), &v->sig.in[i]);
 }
 
 #define QKV(q, k, v, attrs, out)                                                                                  \
@@ -173,11 +360,15 @@ const BluRule blu_rule_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS
   .cases = (const BluOpCase[]){
     QKV("1x2x3x2", "1x2x3x2", "1x2x3x2", "", "1x2x3x2"), QKV("2x2x3x2", "2x2x3x2", "2x2x3x2", "{causal = true} ", "2x2x3x2"),
     QKV("1x4x2x3", "1x2x5x3", "1x2x5x2", "{causal = true, scale = 0.7} ", "1x4x2x2"),
-    QKV("1x1x4x2", "1x1x2x2", "1x1x2x2", "{causal = true} ", "1x1x4x2") /* the first two queries see no key */, {0}}};
+    QKV("1x1x4x2", "1x1x2x2", "1x1x2x2", "{causal = true} ", "1x1x4x2") /* the first two queries see no key */,
+    QKV("1x1x32x1", "1x1x33x1", "1x1x33x1", "{causal = true} ", "1x1x32x1") /* in blocks of queries */,
+    QKV("2x8x8x2", "2x4x16x2", "2x4x16x1", "", "2x8x8x1") /* head by head */,
+    QKV("1x8x32x1", "1x8x32x1", "1x8x32x1", "{causal = true} ", "1x8x32x1") /* both */, {0}}};
 const BluRule blu_rule_masked_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS " bool mask-fits",
     .infer = infer_attention,
   .vjp = vjp_attention, .ref = ref_attention, .expand = expand_attention, .tolerance = 4e-6,
   .cases = (const BluOpCase[]){
     QKVM("2x2x3x2", "2x2x4x2", "3x4", ""), QKVM("2x4x3x2", "2x2x3x2", "2x1x1x3", "{causal = true} "), QKVM("1x4x3x2", "1x2x3x2",
         "4x3x3", ""),
-    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), {0}}};
+    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), QKVM("4x4x8x1", "4x2x16x1", "8x16", ""), QKVM("4x4x8x1", "4x2x16x1", "4x1x1x16", ""),
+    QKVM("4x4x8x1", "4x2x16x1", "1x4x8x16", "{causal = true} "), {0}}};

@@ -35,24 +35,30 @@ static MlirValue expanded(BluBuilder *b, MlirOperation o) {
   return blu_op_of(o)->rule->expand(b, &s, in);
 }
 
-bool blu_pass_expand(MlirModule m) {
-  int nf, n;
-  MlirOperation *funcs = blu_module_funcs(m, &nf);
-  for (int k = 0; k < nf; k++) {
-    for (bool changed = true; changed;) { /* an expansion may hold composites */
-      MlirOperation *ops = blu_block_ops(blu_func_block(funcs[k]), &n);
-      changed = false;
-      for (int i = 0; i < n; i++) {
-        const BluOp *op = blu_op_of(ops[i]);
-        bool composite = op && op->rule->expand;
-        if (!composite && !is_multi_axis(ops[i])) continue;
-        BluBuilder b = blu_builder_before(ops[i]);
-        blu_replace(ops[i], composite ? expanded(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));
-        changed = true;
-      }
-      free(ops);
+static void expand_function(MlirOperation f) {
+  int n;
+  for (bool changed = true; changed;) { /* an expansion may hold composites */
+    MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
+    changed = false;
+    for (int i = 0; i < n; i++) {
+      const BluOp *op = blu_op_of(ops[i]);
+      bool composite = op && op->rule->expand;
+      if (!composite && !is_multi_axis(ops[i])) continue;
+      BluBuilder b = blu_builder_before(ops[i]);
+      blu_replace(ops[i], composite ? expanded(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));
+      changed = true;
     }
+    free(ops);
   }
-  free(funcs);
+}
+
+bool blu_pass_expand(MlirModule m) {
+  int n, done = 0;
+  do { /* an expansion may append functions: bodies of scans */
+    MlirOperation *funcs = blu_module_funcs(m, &n);
+    for (; done < n; done++) expand_function(funcs[done]);
+    MlirOperation *now = blu_module_funcs(m, &n);
+    free(funcs), free(now);
+  } while (done < n);
   return true;
 }

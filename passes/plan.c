@@ -4,9 +4,9 @@
  * that later; else it is copied at the end. Nothing here depends on the target.
  *
  * A scan is one launch. Its carries stay in the places of their first values, which the body changes in place; what else a run
- * of the body needs is one range of the function, the frame. Steps that don't depend on one another are shared by the threads, each
- * with a frame of its own outside of the arena; what scans inside of such a step need is part of that frame. Inside of the body, offsets count from the start of the frame, and
- * what comes from outside is BLU_PLACE_OUTSIDE - k, the k-th of the scan's own places. */
+ * of the body needs is one range of the function, the frame. Steps that don't depend on one another are shared by the threads,
+ * each with a frame of its own outside of the arena; what scans inside of such a step need is part of that frame. Inside of the body,
+ * offsets count from the start of the frame, and what comes from outside is BLU_PLACE_OUTSIDE - k, the k-th of the scan's own places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

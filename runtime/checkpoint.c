@@ -246,7 +246,7 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
                          char **text, BluError *warning) {
   warning->text[0] = 0;
   *text = NULL;
-  if (!folder) return blu_checkpoint_embedded(err, program, arena);
+  if (!folder) return !program->embedded || blu_checkpoint_embedded(err, program, arena); /* nothing to load: no tensors */
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
   char *trainer = blu_text_path(folder, "trainer.txt");
   bool states = all;

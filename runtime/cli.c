@@ -154,7 +154,7 @@ bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptio
   char *out = blu_cli_out(program, options);
   int64_t latest = blu_checkpoint_latest(out);
   *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
-  bool good = *path || program->embedded ||
+  bool good = *path || program->embedded || !program->tensors ||
               blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
   free(out);
   return good;

@@ -258,6 +258,38 @@ static void by_reference(const BluOp *op, const BluSig *s, void *const *in, void
   free(y);
 }
 
+static size_t bytes_of(const BluType *t) { return (size_t)(blu_type_count(t) * blu_elem_bytes(t->elem)); }
+
+static void loop(MlirOperation o, BluMap *values) {
+  BluScan s;
+  blu_scan_of(o, &s);
+  MlirOperation body = blu_scan_body(o);
+  int nin = s.carries + s.sequences + s.fixed, nout = s.carries + s.stacked;
+  void **result = calloc((size_t)nout + 1, sizeof *result), **args = calloc((size_t)nin + 1, sizeof *args), **made = calloc((size_t)nout + 1, sizeof *made);
+  size_t *size = calloc((size_t)nout + 1, sizeof *size);
+  for (int i = 0; i < nout; i++) {
+    BluType t = blu_func_result(body, i).type;
+    size[i] = bytes_of(&t);
+    result[i] = malloc(size[i] * (size_t)(i < s.carries ? 1 : s.steps) + 8);
+    if (i < s.carries) memcpy(result[i], blu_map_get(values, mlirOperationGetOperand(o, i).ptr), size[i]);
+  }
+  for (int64_t k = 0; k < s.steps; k++) {
+    int64_t t = s.reverse ? s.steps - 1 - k : k;
+    for (int i = 0; i < nin; i++) {
+      BluType slice = blu_func_arg(body, i).type;
+      char *whole = blu_map_get(values, mlirOperationGetOperand(o, i).ptr);
+      args[i] = i < s.carries ? result[i] : i < s.carries + s.sequences ? whole + (size_t)t * bytes_of(&slice) : whole;
+    }
+    contract_run(body, args, made);
+    for (int i = 0; i < nout; i++) {
+      memcpy((char *)result[i] + (i < s.carries ? 0 : (size_t)t * size[i]), made[i], size[i]);
+      free(made[i]);
+    }
+  }
+  for (int i = 0; i < nout; i++) blu_map_set(values, mlirOperationGetResult(o, i).ptr, result[i]);
+  free(result), free(args), free(made), free(size);
+}
+
 void contract_run(MlirOperation func, void *const *args, void **results) {
   BluMap values = {0};
   MlirBlock block = blu_func_block(func);
@@ -267,6 +299,10 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     const BluOp *op = blu_op_of(o);
     BluSig s;
     void *in[BLU_MAX_IN];
+    if (blu_is(o, "scan")) {
+      loop(o, &values);
+      continue;
+    }
     blu_sig_of(o, &s);
     for (int k = 0; k < s.nin; k++) in[k] = blu_map_get(&values, mlirOperationGetOperand(o, k).ptr);
     void *out = malloc((size_t)(blu_type_count(&s.out) * blu_elem_bytes(s.out.elem)) + 8);
@@ -286,6 +322,6 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     memcpy(results[i], blu_map_get(&values, mlirOperationGetOperand(end, i).ptr), size);
   }
   for (o = mlirBlockGetFirstOperation(block); !mlirOperationEqual(o, end); o = mlirOperationGetNextInBlock(o))
-    free(blu_map_get(&values, mlirOperationGetResult(o, 0).ptr));
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(o); i++) free(blu_map_get(&values, mlirOperationGetResult(o, i).ptr));
   blu_map_free(&values);
 }

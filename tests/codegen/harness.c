@@ -72,20 +72,36 @@ static bool load(const Setting *set, MlirModule planned, Loaded *l) {
   return good;
 }
 
-/* Launches in order; the pieces of each all at once, or one by one, shuffled. */
-static void run(const BluProgram *p, const BluFunction *f, char *arena, char *scratch) {
-  for (int64_t i = 0; i < f->launches; i++) {
-    int64_t n = f->launch[i].pieces, *order = malloc((size_t)n * sizeof *order);
+static void shuffled(int64_t n, int64_t *order) {
+  for (int64_t k = 0; k < n; k++) order[k] = k;
+  for (int64_t k = n - 1; k > 0; k--) {
+    int64_t j = (int64_t)(harness_random() % (uint64_t)(k + 1)), swap = order[k];
+    order[k] = order[j], order[j] = swap;
+  }
+}
+
+/* Launches in order; the pieces of each all at once, or one by one, shuffled. So are the steps of parallel loops, each with a frame of rubbish. */
+static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
+  for (int64_t i = 0; i < launches; i++) {
+    const BluLoop *loop = launch[i].loop;
+    int64_t n = loop ? loop->steps : launch[i].pieces;
+    int64_t *order = malloc((size_t)n * sizeof *order), *offset = malloc((size_t)(p->loop_offsets + 1) * sizeof *offset);
     bool whole = harness_random() & 1;
-    for (int64_t k = 0; k < n; k++) order[k] = k;
-    for (int64_t k = n - 1; k > 0; k--) {
-      int64_t j = (int64_t)(harness_random() % (uint64_t)(k + 1)), swap = order[k];
-      order[k] = order[j], order[j] = swap;
+    shuffled(n, order);
+    if (!loop || loop->parallel) memset(scratch, 0xff, loop ? (size_t)p->scratch_bytes : (size_t)p->frame_offset);
+    for (int64_t k = 0; loop && k < n; k++) {
+      at[depth] = loop->parallel ? order[k] : loop->reverse ? n - 1 - k : k;
+      if (loop->parallel) at[depth + 1] = scratch + p->frame_offset - arena;
+      run(p, loop->launch, loop->launches, arena, scratch, at, depth + (loop->parallel ? 2 : 1));
     }
-    memset(scratch, 0xff, (size_t)p->scratch_bytes);
-    if (whole) f->launch[i].kernel(arena, f->launch[i].offset, scratch, 0, n);
-    else for (int64_t k = 0; k < n; k++) f->launch[i].kernel(arena, f->launch[i].offset, scratch, order[k], order[k] + 1);
-    free(order);
+    for (int64_t k = 0; !loop && depth && k < launch[i].offsets; k++) {
+      offset[k] = launch[i].offset[k];
+      for (int d = 0; d < depth; d++) offset[k] += launch[i].stride[k * depth + d] * at[d];
+    }
+    const int64_t *places = depth ? offset : launch[i].offset;
+    if (!loop && whole) launch[i].kernel(arena, places, scratch, 0, n);
+    for (int64_t k = 0; !loop && !whole && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    free(order), free(offset);
   }
 }
 
@@ -172,7 +188,7 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     char *scratch = aligned_alloc(64, (size_t)p->scratch_bytes + 64);
     memset(memory, 0xa5, size);
     for (int i = 0; i < nargs; i++) memcpy(arena + fn->slot[i].offset, args[i], (size_t)fn->slot[i].bytes);
-    run(p, fn, arena, scratch);
+    run(p, fn->launch, fn->launches, arena, scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
     for (int i = 0; i < nresults && good; i++) good = compare(set, &fn->slot[nargs + i], &out[i].type, arena, exact[i], ref[i], text);
     for (int i = 0; i < GUARD; i++)
       if ((unsigned char)memory[i] != 0xa5 || (unsigned char)memory[size - 1 - (size_t)i] != 0xa5) {

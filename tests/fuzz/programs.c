@@ -231,7 +231,12 @@ static int judge(const Setting *set, const Recipe *r, int how) {
   return how == GRADIENT ? judge_gradient(set->ctx, r) : how == CODE ? judge_code(set, r) : judge_passes(set->ctx, r);
 }
 
-static bool still_fails(const Setting *set, const Recipe *r, int guilt) { return judge(set, r, guilt) == guilt; }
+/* Arguments are drawn anew each time, and some are at a kink, where nothing is said. */
+static bool still_fails(const Setting *set, const Recipe *r, int guilt) {
+  for (int tries = 0; tries < 4; tries++)
+    if (judge(set, r, guilt) == guilt) return true;
+  return false;
+}
 
 /* Tries to drop the op of value v: its result by a new argument, or by a value of its type from before. */
 static bool drop_op(const Setting *set, Recipe *r, int guilt, const Program *p, int v) {
