@@ -52,10 +52,10 @@ static void group_add(Fuse *f, int g, MlirOperation op) {
   blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
 }
 
-/* The group whose kernel puts v's bytes into memory: -1 for arguments and results of scans, INT_MAX for what is nowhere stored. */
+/* The group that puts v's bytes into memory: -1 for arguments, INT_MAX for what is nowhere stored. */
 static int stored_by(const Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d) || blu_is(d, "scan")) return -1;
+  if (mlirOperationIsNull(d)) return -1;
   int g = group_of(f, d);
   if (g >= 0) return g;
   return blu_map_get(&f->stored, d.ptr) ? stored_by(f, mlirOperationGetOperand(d, 0)) : INT_MAX;
@@ -206,7 +206,7 @@ static bool join_reader(Fuse *f, MlirOperation op, int last) {
 /* Gives v a place in memory: free ops become kernels of their own, a reshape stays a view of a stored value. */
 static void store(Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d) || blu_is(d, "scan") || group_of(f, d) >= 0) return;
+  if (mlirOperationIsNull(d) || group_of(f, d) >= 0) return;
   if (is_waiting(f, d)) {
     if (!join_reader(f, d, -1)) place_alone(f, d);
     return;
@@ -343,8 +343,13 @@ static void form_groups(Fuse *f) {
       if (!blu_is_free(ops[i]) && group_of(f, ops[i]) < 0) place_op(f, ops[i]);
       continue;
     }
-    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k)); /* guard, return */
-    f->segment++;
+    for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k));
+    if (blu_is(ops[i], "scan")) { /* a group of its own, which nothing joins */
+      BluType none = {0};
+      group_add(f, group_new(f, BLU_KERNEL_MOVE, &none), ops[i]);
+    } else {
+      f->segment++; /* guard, return */
+    }
     place_host_scalars(f, ops + i + 1, n - i - 1);
   }
   free(ops);
@@ -505,15 +510,25 @@ static void write_call(Fuse *f, int g, BluBuilder *b) {
   free(k.input), free(outputs), free(types);
 }
 
+static void place_scan(Fuse *f, MlirOperation scan, BluBuilder *b) {
+  mlirOperationMoveBefore(scan, b->before);
+  BluBuilder before = blu_builder_before(scan);
+  for (intptr_t k = 0; k < mlirOperationGetNumOperands(scan); k++)
+    mlirOperationSetOperand(scan, k, stored_value(f, &before, mlirOperationGetOperand(scan, k)));
+}
+
 /* Writes the calls before each op that stays (guard, return), then removes what the calls replace. */
 static void write_function(Fuse *f) {
   int n, next = 0, segment = 0;
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
-    if (op && op->pure) continue;
+    if ((op && op->pure) || blu_is(ops[i], "scan")) continue;
     BluBuilder b = blu_builder_before(ops[i]);
-    for (; next < f->n && f->group[next].segment == segment; next++) write_call(f, next, &b);
+    for (; next < f->n && f->group[next].segment == segment; next++) {
+      if (blu_is(f->group[next].anchor[0], "scan")) place_scan(f, f->group[next].anchor[0], &b);
+      else write_call(f, next, &b);
+    }
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++)
       mlirOperationSetOperand(ops[i], k, stored_value(f, &b, mlirOperationGetOperand(ops[i], k)));
     segment++;
