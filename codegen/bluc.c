@@ -47,7 +47,7 @@ typedef enum { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_FORMAT, COMMAND_VERIFY } 
 
 typedef struct {
   Command command;
-  const char *input, *output, *dump_after;
+  const char *input, *output, *dump_after, *embed;
   const char **defs, **files; /* files: of `fmt` */
   int ndefs, nfiles;
   BluDiagStyle style;
@@ -142,7 +142,9 @@ static bool generate(const Options *o, MlirModule m) {
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef lm = LLVMModuleCreateWithNameInContext(base_name(o->input), ctx);
   BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu};
-  bool good = blu_program_emit(lm, m, &info);
+  int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
+  bool good = !error && blu_program_emit(lm, m, &info);
+  if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error), error = NULL;
   if (good && o->verify && LLVMVerifyModule(lm, LLVMReturnStatusAction, &error)) {
     fprintf(stderr, "bluc: internal error: code generation made an invalid module: %s\n", error);
     abort();
@@ -160,11 +162,12 @@ static bool generate(const Options *o, MlirModule m) {
     bytes = blu_target_emit(lm, &o->cpu, o->stage == STAGE_ASM ? BLU_FILE_ASSEMBLY : BLU_FILE_OBJECT, &size, &error);
     if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
     start = now_ms();
-    good = bytes && (o->stage == STAGE_PROGRAM ? blu_link(o->output, bytes, size, &error) : write_file(o->output, bytes, size));
+    good = bytes && (o->stage == STAGE_PROGRAM ? blu_link(o->output, bytes, size, weights, &error) : write_file(o->output, bytes, size));
     if (o->times && o->stage == STAGE_PROGRAM) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
     if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
     free(bytes), free(error);
   }
+  if (weights >= 0) close(weights);
   LLVMDisposeModule(lm);
   LLVMContextDispose(ctx);
   free(source);
@@ -273,6 +276,7 @@ static int usage(FILE *out, int status) {
     "Compiles a model description into one self-contained program that trains, evaluates and describes the model.\n\n"
     "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
     "  -D NAME=VALUE       replace a `const` of the file\n"
+    "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
     "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has\n"
     "  --emit=STAGE        print a stage in place of making the program:\n");
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
@@ -289,6 +293,7 @@ static int usage(FILE *out, int status) {
     "examples:\n"
     "  bluc models/fashion.blu -o fashion && ./fashion train --data /usr/share/datasets/fashion-mnist\n"
     "  bluc -D B=256 models/fashion.blu    another batch size\n"
+    "  bluc --embed w.safetensors models/fashion.blu   a trainer that knows already\n"
     "  bluc check models/fashion.blu       is it right?\n"
     "  bluc verify models/fashion.blu      are its gradients right, and the compiler?\n"
     "  bluc --emit=blu models/fashion.blu  the model as tensor operations\n"
@@ -312,7 +317,8 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 
 static int unknown_option(const char *arg) {
   static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--locations", "--time", "--holes",
-                                        "--diagnostics", "--explain", "--version", "--help", "--check", "--seed", "--rounds"};
+                                        "--diagnostics", "--explain", "--embed", "--version", "--help", "--check", "--seed",
+                                        "--rounds"};
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
   return unknown("unknown option", name, sizeof options / sizeof *options, options);
@@ -384,6 +390,9 @@ static int parse(Options *o, int argc, char **argv) {
     } else if ((v = value_of("--diagnostics", argc, argv, &i))) {
       if (!strcmp(v, "json")) o->style = BLU_DIAGS_JSON;
       else if (strcmp(v, "text")) return complain("--diagnostics takes text or json, not", v) + 1;
+    } else if ((v = value_of("--embed", argc, argv, &i))) {
+      if (!*v) return complain("--embed takes a file name", "") + 1;
+      o->embed = v;
     } else if (o->command == COMMAND_VERIFY && (v = value_of("--seed", argc, argv, &i))) {
       if (!parse_number(v, 0, INT64_MAX, &number)) return complain("--seed takes a number, not", v) + 1;
       o->judge.seed = (uint64_t)number;
@@ -413,6 +422,7 @@ static int parse(Options *o, int argc, char **argv) {
   }
   if (o->command == COMMAND_FORMAT) return o->nfiles ? 0 : complain("which files?", "") + 1;
   if (!o->input) return complain("which model?", "") + 1;
+  if (o->embed && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--embed is for making a trainer", "") + 1;
   if (o->command == COMMAND_VERIFY && (o->stage != STAGE_PROGRAM || o->output))
     return complain("verify makes nothing, so -o and --emit don't go with it", "") + 1;
   if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;

@@ -21,6 +21,8 @@ void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout a
 typedef struct {
   const char *source, *source_name, *compiler;
   const BluCpu *cpu;
+  int64_t embedded_bytes;  /* of the parameters to embed, and a hash of them; 0: none */
+  uint64_t embedded_hash;
 } BluProgramInfo;
 
 /* Does the CPU have code for this op, or for what it expands to? */
@@ -32,6 +34,13 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
 
 /* ---- link.c ---- */
 
-/* Links object and runtime to a static executable at path. false: *error says why (the caller frees it), path is untouched. */
-bool blu_link(const char *path, const void *object, size_t size, char **error);
+/* Links object and runtime to a static executable at path, with the file that `embedded` is open on as blu_embedded (-1: none). false:
+ * *error says why (the caller frees it), path is untouched. */
+bool blu_link(const char *path, const void *object, size_t size, int embedded, char **error);
+
+/* ---- weights.c ---- */
+
+/* Opens a safetensors file that holds exactly the parameters and the model's own states of a planned module. -1: *error says why, and names
+ * the tensors (the caller frees it). */
+int blu_weights_open(const char *path, MlirModule planned, int64_t *bytes, uint64_t *hash, char **error);
 #endif

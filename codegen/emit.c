@@ -183,18 +183,35 @@ static LLVMValueRef clamp(Emit *e, LLVMValueRef v, int64_t lo, int64_t hi) {
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, v, high, ""), high, v, "");
 }
 
-static LLVMValueRef cast(Emit *e, BluElem from, BluElem to, LLVMValueRef v) {
-  LLVMTypeRef t = blu_emit_type(e, to);
-  if (from == to) return v;
-  if (blu_elem_is_float(from) && blu_elem_is_float(to)) return to == BLU_F64 ? LLVMBuildFPExt(e->b, v, t, "") : LLVMBuildFPTrunc(e->b, v, t, "");
-  if (blu_elem_is_float(to)) return is_unsigned(from) ? LLVMBuildUIToFP(e->b, v, t, "") : LLVMBuildSIToFP(e->b, v, t, "");
-  if (blu_elem_is_float(from)) {
-    const char *name = is_unsigned(to) ? "llvm.fptoui.sat" : "llvm.fptosi.sat";
+/* Towards zero; what is out of range becomes the nearest there is, NaN 0. LLVM has intrinsics for this, whose code takes vectors apart: only
+ * i64 goes that way. A number is brought into range first; 2^31 - 1, which f32 doesn't have, afterwards. */
+static LLVMValueRef to_integer(Emit *e, BluElem from, BluElem to, LLVMValueRef v) {
+  LLVMTypeRef t = blu_emit_type(e, to), real = blu_emit_elem(e, from);
+  if (to == BLU_I64) {
+    const char *name = "llvm.fptosi.sat";
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     LLVMTypeRef types[2] = {t, LLVMTypeOf(v)};
     LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->module, id, types, 2);
     return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->ctx, id, types, 2), f, &v, 1, "");
   }
+  bool is_byte = is_unsigned(to);
+  double top = is_byte ? 255 : from == BLU_F32 ? 2147483520 : INT32_MAX;
+  LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v)), high = blu_emit_splat(e, LLVMConstReal(real, top));
+  LLVMValueRef low = is_byte ? zero : blu_emit_splat(e, LLVMConstReal(real, INT32_MIN));
+  LLVMValueRef x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, v, v, ""), zero, v, "");
+  x = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, x, low, ""), low, x, "");
+  LLVMValueRef above = LLVMBuildFCmp(e->b, LLVMRealOGT, x, high, "");
+  x = LLVMBuildFPToSI(e->b, LLVMBuildSelect(e->b, above, high, x, ""), blu_emit_type(e, BLU_I32), "");
+  if (is_byte) return LLVMBuildTrunc(e->b, x, t, "");
+  return LLVMBuildSelect(e->b, above, blu_emit_splat(e, LLVMConstInt(blu_emit_elem(e, to), INT32_MAX, 0)), x, "");
+}
+
+static LLVMValueRef cast(Emit *e, BluElem from, BluElem to, LLVMValueRef v) {
+  LLVMTypeRef t = blu_emit_type(e, to);
+  if (from == to) return v;
+  if (blu_elem_is_float(from) && blu_elem_is_float(to)) return to == BLU_F64 ? LLVMBuildFPExt(e->b, v, t, "") : LLVMBuildFPTrunc(e->b, v, t, "");
+  if (blu_elem_is_float(to)) return is_unsigned(from) ? LLVMBuildUIToFP(e->b, v, t, "") : LLVMBuildSIToFP(e->b, v, t, "");
+  if (blu_elem_is_float(from)) return to_integer(e, from, to, v);
   if (blu_elem_bytes(to) > blu_elem_bytes(from) || from == BLU_BOOL)
     return is_unsigned(from) ? LLVMBuildZExt(e->b, v, t, "") : LLVMBuildSExt(e->b, v, t, "");
   v = to == BLU_U8 ? clamp(e, v, 0, 255) : clamp(e, v, INT32_MIN, INT32_MAX);
@@ -293,6 +310,15 @@ static LLVMValueRef high_product(Emit *e, LLVMValueRef a, LLVMValueRef b) {
 
 static LLVMValueRef unary(Emit *e, const char *name, LLVMValueRef a) { return blu_emit_intrinsic(e, name, LLVMTypeOf(a), 1, &a); }
 
+/* v with the lanes of `other`: scalars choose between vectors, and between a vector and a number. */
+static LLVMValueRef as_wide_as(Emit *e, LLVMValueRef v, LLVMValueRef other) {
+  int lanes = e->lanes;
+  e->lanes = lanes_of(other) > 1 ? lanes_of(other) : lanes;
+  v = blu_emit_splat(e, v);
+  e->lanes = lanes;
+  return v;
+}
+
 static BluEmitVal prim(BluEmit *base, BluPrim p, BluElem t, BluEmitVal va, BluEmitVal vb, BluEmitVal vc) {
   Emit *e = (Emit *)base;
   LLVMBuilderRef B = e->b;
@@ -312,7 +338,7 @@ static BluEmitVal prim(BluEmit *base, BluPrim p, BluElem t, BluEmitVal va, BluEm
   case BLU_PRIM_FROUND: return val(t, unary(e, "llvm.roundeven", a));
   case BLU_PRIM_EQ: case BLU_PRIM_NE: case BLU_PRIM_LT: case BLU_PRIM_LE: case BLU_PRIM_GT: case BLU_PRIM_GE:
     return val(BLU_BOOL, compare(e, p, va.elem, a, b));
-  case BLU_PRIM_SELECT: return val(t, LLVMBuildSelect(B, a, b, c, ""));
+  case BLU_PRIM_SELECT: return val(t, LLVMBuildSelect(B, a, as_wide_as(e, b, c), as_wide_as(e, c, b), ""));
   case BLU_PRIM_AND: return val(t, LLVMBuildAnd(B, a, b, ""));
   case BLU_PRIM_OR: return val(t, LLVMBuildOr(B, a, b, ""));
   case BLU_PRIM_XOR: return val(t, LLVMBuildXor(B, a, b, ""));

@@ -71,17 +71,26 @@ static bool save(int fd, const char *path) {
   return good;
 }
 
-bool blu_link(const char *path, const void *object, size_t size, char **error) {
+/* The symbol that lld gives to the start of a binary input: its path with other characters than letters and digits replaced. */
+static void embedded_symbol(int fd, char definition[static 96]) {
+  snprintf(definition, 96, "--defsym=blu_embedded=_binary__proc_self_fd_%d_start", fd);
+}
+
+bool blu_link(const char *path, const void *object, size_t size, int embedded, char **error) {
   struct { const void *bytes; size_t size; char path[64]; int fd; } file[4] = {
     {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
     {object, size, "", -1},
     {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
     {"", 0, "", -1}}; /* the result */
+  char weights[64], symbol[96];
   bool good = true;
   for (int i = 0; i < 4 && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
   const char *args[] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack",
-                        "-o", "-", file[0].path, file[1].path, file[2].path};
-  if (good) good = link_to(file[3].fd, sizeof args / sizeof *args, args, error) && save(file[3].fd, path);
+                        "-o", "-", file[0].path, file[1].path, file[2].path, "--format=binary", weights, symbol};
+  enum { ARGS = sizeof args / sizeof *args, OF_WEIGHTS = 3 };
+  snprintf(weights, sizeof weights, "/proc/self/fd/%d", embedded);
+  embedded_symbol(embedded, symbol);
+  if (good) good = link_to(file[3].fd, embedded < 0 ? ARGS - OF_WEIGHTS : ARGS, args, error) && save(file[3].fd, path);
   if (!good && !*error) *error = strdup(strerror(errno));
   for (int i = 0; i < 4; i++)
     if (file[i].fd >= 0) close(file[i].fd);

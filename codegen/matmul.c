@@ -1,26 +1,38 @@
 /* matmul.c - matrix products with the elementwise ops of the kernel applied before the result is stored.
  *
- * A piece is a panel of NR columns of one matrix of the batch, and a chunk of its rows. The panel of b is packed to [K][NR] in
- * the thread's scratch memory (transposed on the way, if b is), once for consecutive pieces of the same panel; a is read as it
- * stands, MR rows at a time. A tile of MR x NR elements runs through blocks of CHAIN multiply-adds whose sums are added in
- * order: the order that dialects/BluOps.td defines. The last tile of the rows starts earlier, so that it is whole: the rows that
- * it shares with the one before are computed twice and stored once. */
+ * A piece is a panel of NR columns of one matrix of the batch, and a chunk of its rows. Consecutive pieces of one chunk are worked on as
+ * a group: for each block of CHAIN along k, the chunk's rows of a are packed once (tiles of [CHAIN][MR]), then each panel of b
+ * ([CHAIN][NR], which stays in the first cache while the chunk's tiles pass by it). A tile of MR x NR elements gains one chain of
+ * multiply-adds per block; the sums are added in order: the order that dialects/BluOps.td defines, whatever the grouping. The last tile
+ * of the rows starts earlier, so that it is whole: the rows that it shares with the one before are computed twice and stored once. */
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/kernel.h"
 #include "dialects/memory.h"
 
-enum { CHAIN = 256, UNROLL = 4, MOST_ROWS = 240, FEWEST_PIECES = 8 };
+enum {
+  CHAIN = 256,
+  MOST_ROWS = 288,         /* a chunk's block of a, and the group's sums, lie in the second cache */
+  MOST_PANELS = 8,         /* of a group, if sums are kept */
+  FEWEST_PIECES = 8,
+  FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves */
+  FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
+  PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
+  LINE = 64,               /* bytes of a line of the caches */
+  PREFETCH_BYTES = 1 << 20,  /* a larger b comes from memory: the next panel is asked for while this one is used */
+  FAR_RESULT_BYTES = 1 << 21 /* a larger result isn't in the second cache when it is stored */
+};
 
 typedef struct {
   int64_t batch, m, n, k;
-  bool ta, tb, shared_b;
+  bool ta, tb, shared_b, packs_a;
   BluElem elem;
-  int mr, nv, nr;        /* tile: rows, vectors of columns, columns */
-  int64_t panels, chunk, chunks; /* panels per matrix; rows per piece; pieces per panel */
+  int mr, nv, nr;                       /* tile: rows, vectors of columns, columns */
+  int64_t panels, chunk, chunks, group; /* panels per matrix; rows per piece; chunks per matrix; most panels of a group */
 } Product;
 
-static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 static Product product_of(const Kernel *k) {
   BluSig s;
@@ -35,18 +47,22 @@ static Product product_of(const Kernel *k) {
   if (p.shared_b && !p.ta) p.m *= p.batch, p.batch = 1; /* a batch times one matrix is more rows */
   /* Registers: at level 3, 16 of 8 floats (6 x 2 for the tile); at level 4, 32 of 16 (12 x 2); at level 2, 16 of 4 (2 x 4). */
   int most = k->level >= 4 ? 12 : k->level == 3 ? 6 : 2;
-  p.nv = k->level >= 4 && p.n > BLU_LANES ? 2 : 1;
+  bool wide = blu_elem_bytes(p.elem) > 4; /* twice the registers for as many elements */
+  p.nv = k->level >= 4 && p.n > BLU_LANES && !wide ? 2 : 1;
+  if (wide && k->level < 4) most /= 2;
   p.nr = p.nv * BLU_LANES;
   p.mr = most;
   for (int mr = most; mr >= (2 * most + 2) / 3; mr--) /* as few rows twice as possible */
     if (round_up(p.m, mr) < round_up(p.m, p.mr)) p.mr = mr;
   if (p.mr > p.m) p.mr = p.m > 0 ? (int)p.m : 1;
-  p.panels = round_up(p.n, p.nr) / p.nr;
-  int64_t parts = p.panels * p.batch, wanted = parts ? (FEWEST_PIECES + parts - 1) / parts : 1;
-  p.chunk = round_up((p.m + wanted - 1) / wanted, p.mr);
-  if (p.chunk > MOST_ROWS) p.chunk = round_up(MOST_ROWS, p.mr);
+  p.panels = divide_up(p.n, p.nr);
+  int64_t parts = p.panels * p.batch, wanted = parts ? divide_up(FEWEST_PIECES, parts) : 1;
+  if (wanted < divide_up(p.m, MOST_ROWS)) wanted = divide_up(p.m, MOST_ROWS);
+  p.chunk = round_up(divide_up(p.m, wanted), p.mr);
   if (p.chunk < p.mr) p.chunk = p.mr;
-  p.chunks = (p.m + p.chunk - 1) / p.chunk;
+  p.chunks = divide_up(p.m, p.chunk);
+  p.group = p.panels < MOST_PANELS || p.k <= CHAIN ? p.panels : MOST_PANELS; /* one block keeps no sums */
+  p.packs_a = p.panels >= FEWEST_TO_PACK_A && (p.ta ? p.m * p.k >= FAR_APART : p.k * blu_elem_bytes(p.elem) % PAGE == 0);
   return p;
 }
 
@@ -56,26 +72,43 @@ static int64_t pieces(const Kernel *k) {
   return n > 0 ? n : 1;
 }
 
+/* Scratch memory, in elements: the panel of b, the sums of the group (of one tile, if one block is all), the chunk of a. */
+static int64_t block_of(const Product *p) { return p->k < CHAIN ? p->k : CHAIN; }
+static int64_t sums_at(const Product *p) { return round_up(block_of(p) * p->nr, BLU_LANES); }
+static int64_t chunk_at(const Product *p) { return sums_at(p) + (p->k > CHAIN ? p->chunk * p->group : p->mr) * p->nr; }
+
+/* From one packed tile of a to the next: not a multiple of a page, for lines of all tiles are written in turn. */
+static int64_t tile_stride(const Product *p) { return p->mr * block_of(p) + BLU_LANES; }
+
 static int64_t scratch(const Kernel *k) {
   Product p = product_of(k);
-  return (p.k * p.nr + p.mr * p.nr) * blu_elem_bytes(p.elem);
+  return (chunk_at(&p) + (p.packs_a ? p.chunk / p.mr * tile_stride(&p) : 0)) * blu_elem_bytes(p.elem);
 }
 
 static LLVMValueRef i64(Kernel *k, int64_t v) { return blu_emit_i64(&k->e, v); }
 static LLVMValueRef mul(Kernel *k, LLVMValueRef a, int64_t b) { return LLVMBuildMul(k->e.b, a, i64(k, b), ""); }
 static LLVMValueRef add(Kernel *k, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(k->e.b, a, b, ""); }
-static LLVMValueRef smaller(Kernel *k, LLVMValueRef a, int64_t b) {
-  return LLVMBuildSelect(k->e.b, LLVMBuildICmp(k->e.b, LLVMIntSLT, a, i64(k, b), ""), a, i64(k, b), "");
+static LLVMValueRef sub(Kernel *k, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSub(k->e.b, a, b, ""); }
+static LLVMValueRef quotient(Kernel *k, LLVMValueRef a, int64_t b) { return LLVMBuildUDiv(k->e.b, a, i64(k, b), ""); }
+static LLVMValueRef remainder_of(Kernel *k, LLVMValueRef a, int64_t b) { return LLVMBuildURem(k->e.b, a, i64(k, b), ""); }
+static LLVMValueRef least(Kernel *k, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(k->e.b, LLVMBuildICmp(k->e.b, LLVMIntSLT, a, b, ""), a, b, "");
 }
+static LLVMValueRef equal(Kernel *k, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(k->e.b, LLVMIntEQ, a, b, ""); }
+static LLVMValueRef either(Kernel *k, LLVMValueRef which, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildSelect(k->e.b, which, a, b, ""); }
 static LLVMValueRef pointer(Kernel *k, const Product *p, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildGEP2(k->e.b, blu_emit_elem(&k->e, p->elem), base, &index, 1, "");
 }
+static LLVMBasicBlockRef new_block(Kernel *k, const char *name) { return LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, name); }
 
 static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be both operands */
   return k->place[mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, i))];
 }
 
-/* ---- packing: panel[kk][c] = b[kk][column + c] ---- */
+/* Part of a matrix: its element (row, column) is at [row * across + column * along]; one of the two strides is 1. */
+typedef struct { LLVMValueRef at; int64_t across, along; } Matrix;
+
+/* ---- packing: rows r of the matrix become columns, to[kk * width + r] = from(r, kk), kk < `depth` ---- */
 
 enum { BLOCK = 8 };
 
@@ -106,65 +139,129 @@ static void transpose_block(Kernel *k, LLVMValueRef *r) {
   }
 }
 
-/* b as [n][k]: blocks of 8 x 8, then the rest of k one by one. Columns that don't exist repeat the last one. */
-static void pack_transposed(Kernel *k, const Product *p, LLVMValueRef b, LLVMValueRef panel, int valid) {
+/* Where rows lie along kk: blocks of 8 x 8, then the rest one by one. Rows from `valid` on repeat the last one. */
+static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueRef to, LLVMValueRef depth, int width, int valid) {
   Emit *e = &k->e;
-  int64_t whole = p->k / BLOCK * BLOCK;
+  LLVMValueRef whole = LLVMBuildAnd(e->b, depth, i64(k, -BLOCK), "");
   Loop l;
   e->lanes = BLOCK;
-  blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, whole), BLOCK, 0, NULL);
-  for (int g = 0; g < p->nr; g += BLOCK) {
+  blu_loop_begin(e, &l, k->fn, i64(k, 0), whole, BLOCK, 0, NULL);
+  for (int g = 0; g < width; g += BLOCK) {
+    int first = g + BLOCK > width && width >= BLOCK ? width - BLOCK : g, count = width < BLOCK ? width : BLOCK;
     LLVMValueRef r[BLOCK];
     for (int c = 0; c < BLOCK; c++) {
-      int column = g + c < valid ? g + c : valid - 1;
-      r[c] = blu_emit_load(e, p->elem, b, add(k, l.i, i64(k, column * p->k)), BLOCK);
+      int row = first + c < valid ? first + c : valid - 1;
+      r[c] = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
     }
     transpose_block(k, r);
     for (int c = 0; c < BLOCK; c++)
-      blu_emit_store(e, p->elem, r[c], panel, add(k, mul(k, l.i, p->nr), i64(k, (int64_t)c * p->nr + g)), BLOCK);
+      blu_emit_store(e, p->elem, r[c], to, add(k, mul(k, l.i, width), i64(k, (int64_t)c * width + first)), count);
   }
   blu_loop_end(e, &l, NULL);
-  e->lanes = BLU_LANES;
-  if (whole == p->k) return;
   e->lanes = 1;
-  blu_loop_begin(e, &l, k->fn, i64(k, whole), i64(k, p->k), 1, 0, NULL);
-  for (int c = 0; c < p->nr; c++) {
-    int column = c < valid ? c : valid - 1;
-    LLVMValueRef v = blu_emit_load(e, p->elem, b, add(k, l.i, i64(k, column * p->k)), 1);
-    blu_emit_store(e, p->elem, v, panel, add(k, mul(k, l.i, p->nr), i64(k, c)), 1);
+  if (p->k % BLOCK) {
+    blu_loop_begin(e, &l, k->fn, whole, depth, 1, 0, NULL);
+    for (int c = 0; c < width; c++) {
+      int row = c < valid ? c : valid - 1;
+      LLVMValueRef v = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), 1);
+      blu_emit_store(e, p->elem, v, to, add(k, mul(k, l.i, width), i64(k, c)), 1);
+    }
+    blu_loop_end(e, &l, NULL);
   }
-  blu_loop_end(e, &l, NULL);
   e->lanes = BLU_LANES;
 }
 
-static void pack(Kernel *k, const Product *p, LLVMValueRef b, LLVMValueRef panel, int valid) {
+/* Where they lie across kk: copies of `width` elements, of which `valid` exist. */
+static void copy_rows(Kernel *k, const Product *p, LLVMValueRef from, LLVMValueRef to, int width, int valid) {
+  Emit *e = &k->e;
+  for (int g = 0; g < width; g += BLU_LANES) {
+    int count = valid - g > BLU_LANES ? BLU_LANES : valid - g, room = width - g > BLU_LANES ? BLU_LANES : width - g;
+    LLVMValueRef v = count > 0 ? blu_emit_load(e, p->elem, from, i64(k, g), count) : LLVMConstNull(blu_emit_type(e, p->elem));
+    blu_emit_store(e, p->elem, v, to, i64(k, g), room);
+  }
+}
+
+/* The panel: columns of b, `depth` of k. */
+static void pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef panel, LLVMValueRef depth, int valid) {
   if (p->tb) {
-    pack_transposed(k, p, b, panel, valid);
+    pack_transposed(k, p, b, panel, depth, p->nr, valid);
     return;
   }
-  Emit *e = &k->e;
   Loop l;
-  blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, p->k), 1, 0, NULL);
-  for (int g = 0; g < p->nv; g++) {
-    int count = valid - g * BLU_LANES > BLU_LANES ? BLU_LANES : valid - g * BLU_LANES;
-    LLVMValueRef v = count > 0 ? blu_emit_load(e, p->elem, b, add(k, mul(k, l.i, p->n), i64(k, g * BLU_LANES)), count)
-                               : LLVMConstNull(blu_emit_type(e, p->elem));
-    blu_emit_store(e, p->elem, v, panel, add(k, mul(k, l.i, p->nr), i64(k, g * BLU_LANES)), BLU_LANES);
+  blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, 1, 0, NULL);
+  copy_rows(k, p, pointer(k, p, b.at, mul(k, l.i, b.along)), pointer(k, p, panel, mul(k, l.i, p->nr)), p->nr, valid);
+  blu_loop_end(&k->e, &l, NULL);
+}
+
+/* Row in its matrix of the tile that is to hold row i. */
+static LLVMValueRef tile_start(Kernel *k, const Product *p, LLVMValueRef i) { return least(k, i, i64(k, p->m - p->mr)); }
+
+/* The packed tile of which row `row` of the chunk is the first. */
+static LLVMValueRef packed_tile(Kernel *k, const Product *p, LLVMValueRef chunk, LLVMValueRef row) {
+  return pointer(k, p, chunk, mul(k, quotient(k, row, p->mr), tile_stride(p)));
+}
+
+/* Rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. Where rows lie across k, memory is read in its order: all tiles of one
+ * kk, then the next. */
+static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth) {
+  Loop tiles, l;
+  if (p->ta) blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, 1, 0, NULL);
+  blu_loop_begin(&k->e, &tiles, k->fn, from, to, p->mr, 0, NULL);
+  LLVMValueRef start = tile_start(k, p, tiles.i), at = packed_tile(k, p, chunk, sub(k, tiles.i, from));
+  Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  if (p->ta) copy_rows(k, p, pointer(k, p, rows.at, mul(k, l.i, a.along)), pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+  else pack_transposed(k, p, rows, at, depth, p->mr, p->mr);
+  blu_loop_end(&k->e, &tiles, NULL);
+  if (p->ta) blu_loop_end(&k->e, &l, NULL);
+}
+
+/* ---- what comes next ---- */
+
+static void ask_for(Kernel *k, LLVMValueRef at, int cache) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(k->e.ctx);
+  LLVMValueRef read = LLVMConstInt(i32, 0, 0), locality = LLVMConstInt(i32, (unsigned)(4 - cache), 0), data = LLVMConstInt(i32, 1, 0);
+  blu_emit_intrinsic(&k->e, "llvm.prefetch", LLVMPointerTypeInContext(k->e.ctx, 0), 4, (LLVMValueRef[]){at, read, locality, data});
+}
+
+/* Asks for the lines that the tile will be stored to: a dozen stores at once that wait for memory would stop the processor. */
+static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
+  for (int i = 0; i < k->nout; i++) {
+    BluElem t = blu_value_type(blu_kernel_result(k, i)).elem;
+    for (int r = 0; r < p->mr; r++)
+      for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
+        LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
+        ask_for(k, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
+      }
+  }
+}
+
+/* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
+static void prefetch_panel(Kernel *k, const Product *p, Matrix next, LLVMValueRef number, int64_t parts) {
+  Emit *e = &k->e;
+  int64_t per_line = LINE / blu_elem_bytes(p->elem), lines = p->tb ? p->nr * divide_up(block_of(p), per_line) : block_of(p);
+  int64_t share = divide_up(lines, parts), along = divide_up(block_of(p), per_line);
+  Loop l;
+  LLVMValueRef from = mul(k, number, share);
+  blu_loop_begin(e, &l, k->fn, from, least(k, add(k, from, i64(k, share)), i64(k, lines)), 1, 0, NULL);
+  for (int64_t c = 0; c < (p->tb ? 1 : p->nr); c += per_line) {
+    LLVMValueRef index = p->tb ? add(k, mul(k, quotient(k, l.i, along), next.across), mul(k, remainder_of(k, l.i, along), per_line))
+                               : add(k, mul(k, l.i, next.along), i64(k, c));
+    ask_for(k, pointer(k, p, next.at, index), 2);
   }
   blu_loop_end(e, &l, NULL);
 }
 
 /* ---- the tile ---- */
 
-/* acc += a[rows][kk] * panel[kk] for one kk */
-static void multiply_add(Kernel *k, const Product *p, LLVMValueRef a, LLVMValueRef panel, LLVMValueRef kk, LLVMValueRef *acc) {
+/* acc += a(row, kk) * panel[kk] for one kk */
+static void multiply_add(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel, LLVMValueRef kk, LLVMValueRef *acc) {
   Emit *e = &k->e;
   LLVMValueRef b[2];
   for (int g = 0; g < p->nv; g++) b[g] = blu_emit_load(e, p->elem, panel, add(k, mul(k, kk, p->nr), i64(k, g * BLU_LANES)), BLU_LANES);
   for (int r = 0; r < p->mr; r++) {
-    LLVMValueRef at = p->ta ? add(k, mul(k, kk, p->m), i64(k, r)) : add(k, kk, i64(k, r * p->k));
     e->lanes = 1;
-    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, a, at, 1)};
+    LLVMValueRef at = add(k, mul(k, kk, a.along), i64(k, r * a.across));
+    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, a.at, at, 1)};
     e->lanes = BLU_LANES;
     for (int g = 0; g < p->nv; g++) {
       LLVMValueRef *c = &acc[r * p->nv + g];
@@ -173,48 +270,34 @@ static void multiply_add(Kernel *k, const Product *p, LLVMValueRef a, LLVMValueR
   }
 }
 
-/* The product of MR rows of a and the panel, into tile[MR][NR]. */
-static void tile_product(Kernel *k, const Product *p, LLVMValueRef a, LLVMValueRef panel, LLVMValueRef tile) {
+/* One chain of MR rows of a and the panel, added to sums[MR][NR]; `first`: there are no sums yet. */
+static void add_chain(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel, LLVMValueRef depth, LLVMValueRef first, LLVMValueRef sums) {
   Emit *e = &k->e;
   int n = p->mr * p->nv;
   LLVMValueRef acc[32], zero = LLVMConstNull(blu_emit_type(e, p->elem));
   for (int i = 0; i < n; i++) acc[i] = zero;
-  Loop blocks, l;
-  blu_loop_begin(e, &blocks, k->fn, i64(k, 0), i64(k, p->k), CHAIN, 0, NULL);
-  LLVMValueRef end = smaller(k, add(k, blocks.i, i64(k, CHAIN)), p->k), whole = smaller(k, end, p->k / UNROLL * UNROLL);
-  blu_loop_begin(e, &l, k->fn, blocks.i, whole, UNROLL, n, acc);
+  Loop l;
+  blu_loop_begin(e, &l, k->fn, i64(k, 0), depth, 1, n, acc);
   memcpy(acc, l.phi, sizeof acc);
-  for (int u = 0; u < UNROLL; u++) multiply_add(k, p, a, panel, add(k, l.i, i64(k, u)), acc);
+  multiply_add(k, p, a, panel, l.i, acc);
   blu_loop_end(e, &l, acc);
-  memcpy(acc, l.phi, sizeof acc);
-  if (p->k % UNROLL) {
-    LLVMValueRef from = l.i;
-    blu_loop_begin(e, &l, k->fn, from, end, 1, n, acc);
-    memcpy(acc, l.phi, sizeof acc);
-    multiply_add(k, p, a, panel, l.i, acc);
-    blu_loop_end(e, &l, acc);
-    memcpy(acc, l.phi, sizeof acc);
-  }
-  LLVMValueRef first = LLVMBuildICmp(e->b, LLVMIntEQ, blocks.i, i64(k, 0), "");
   for (int i = 0; i < n; i++) {
-    LLVMValueRef at = i64(k, (int64_t)i * BLU_LANES), before = blu_emit_load(e, p->elem, tile, at, BLU_LANES);
-    before = LLVMBuildSelect(e->b, first, zero, before, "");
-    blu_emit_store(e, p->elem, LLVMBuildFAdd(e->b, before, acc[i], ""), tile, at, BLU_LANES);
+    LLVMValueRef at = i64(k, (int64_t)i * BLU_LANES), before = zero;
+    if (p->k > CHAIN) before = either(k, first, zero, blu_emit_load(e, p->elem, sums, at, BLU_LANES));
+    blu_emit_store(e, p->elem, LLVMBuildFAdd(e->b, before, l.phi[i], ""), sums, at, BLU_LANES);
   }
-  blu_loop_end(e, &blocks, NULL);
 }
 
-/* Rows [row, row + rows) of the tile go through the kernel's elementwise ops and are stored. */
-static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValueRef batch, LLVMValueRef start, LLVMValueRef skip,
-                       LLVMValueRef column, int valid) {
+/* Rows [skip, MR) of the tile, the first of which is `row` of the space, go through the kernel's elementwise ops and are stored. */
+static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValueRef row, LLVMValueRef skip, LLVMValueRef column, int valid) {
   Emit *e = &k->e;
   MlirValue product = mlirOperationGetResult(k->info.main, 0);
   Loop l;
   blu_loop_begin(e, &l, k->fn, skip, i64(k, p->mr), 1, 0, NULL);
-  LLVMBasicBlockRef columns = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "columns");
-  LLVMBuilderRef point = e->b, row = k->builder[LEVEL_ROW];
-  k->row = add(k, add(k, mul(k, batch, p->m), start), l.i);
-  LLVMPositionBuilderBefore(row, LLVMBuildBr(point, columns));
+  LLVMBasicBlockRef columns = new_block(k, "columns");
+  LLVMBuilderRef point = e->b, rows = k->builder[LEVEL_ROW];
+  k->row = add(k, row, l.i);
+  LLVMPositionBuilderBefore(rows, LLVMBuildBr(point, columns));
   LLVMPositionBuilderAtEnd(point, columns);
   blu_kernel_forget(k, LEVEL_ROW);
   for (int g = 0; g * BLU_LANES < valid; g++) {
@@ -233,31 +316,100 @@ static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValue
   blu_loop_end(e, &l, NULL);
 }
 
-/* One piece, in a panel of which `valid` columns exist. */
-static void piece(Kernel *k, const Product *p, LLVMValueRef number, LLVMValueRef packed, int valid) {
-  Emit *e = &k->e;
-  LLVMValueRef which = LLVMBuildUDiv(e->b, number, i64(k, p->chunks), ""); /* panel of the whole batch */
-  LLVMValueRef batch = LLVMBuildUDiv(e->b, which, i64(k, p->panels), "");
-  LLVMValueRef column = mul(k, LLVMBuildURem(e->b, which, i64(k, p->panels), ""), p->nr);
-  LLVMValueRef panel = k->scratch, tile = pointer(k, p, k->scratch, i64(k, p->k * p->nr));
+/* ---- loops ---- */
 
-  LLVMBasicBlockRef packing = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "pack"), ready = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "ready");
-  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, which, packed, ""), ready, packing);
-  LLVMPositionBuilderAtEnd(e->b, packing);
-  LLVMValueRef b = operand_place(k, 1);
-  if (!p->shared_b) b = pointer(k, p, b, mul(k, batch, p->k * p->n));
-  pack(k, p, pointer(k, p, b, p->tb ? mul(k, column, p->k) : column), panel, valid);
-  LLVMBuildBr(e->b, ready);
-  LLVMPositionBuilderAtEnd(e->b, ready);
+typedef struct {
+  LLVMValueRef batch, panel, panels; /* of a group: its matrix, first panel, end of its panels */
+  LLVMValueRef from, to;             /* rows of its chunk */
+  LLVMValueRef kk, depth;            /* of a block: its place along k, its length */
+} Place;
 
-  LLVMValueRef a = pointer(k, p, operand_place(k, 0), mul(k, batch, p->m * p->k));
-  LLVMValueRef from = mul(k, LLVMBuildURem(e->b, number, i64(k, p->chunks), ""), p->chunk);
+static Matrix part_of_a(Kernel *k, const Product *p, const Place *g) {
+  Matrix a = {NULL, p->ta ? 1 : p->k, p->ta ? p->m : 1};
+  a.at = pointer(k, p, operand_place(k, 0), add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
+  return a;
+}
+
+static Matrix part_of_b(Kernel *k, const Product *p, const Place *g, LLVMValueRef panel, LLVMValueRef kk) {
+  Matrix b = {NULL, p->tb ? p->k : 1, p->tb ? 1 : p->n};
+  LLVMValueRef index = add(k, mul(k, kk, b.along), mul(k, panel, p->nr * b.across));
+  if (!p->shared_b) index = add(k, index, mul(k, g->batch, p->k * p->n));
+  b.at = pointer(k, p, operand_place(k, 1), index);
+  return b;
+}
+
+/* Emits `whole` for every panel but a last one with fewer columns, and that. */
+typedef struct { LLVMBasicBlockRef last, after; int rest; } Fork;
+static int fork_begin(Kernel *k, const Product *p, LLVMValueRef panel, Fork *f) {
+  *f = (Fork){.rest = (int)(p->n % p->nr)};
+  if (!f->rest) return p->nr;
+  if (p->panels == 1) return f->rest;
+  LLVMBasicBlockRef whole = new_block(k, "whole");
+  f->last = new_block(k, "last"), f->after = new_block(k, "after");
+  LLVMBuildCondBr(k->e.b, equal(k, panel, i64(k, p->panels - 1)), f->last, whole);
+  LLVMPositionBuilderAtEnd(k->e.b, whole);
+  return p->nr;
+}
+static bool fork_next(Kernel *k, Fork *f) { /* false: nothing left to emit */
+  if (!f->after) return false;
+  LLVMBuildBr(k->e.b, f->after);
+  LLVMPositionBuilderAtEnd(k->e.b, f->last ? f->last : f->after);
+  bool more = f->last != NULL;
+  if (!more) f->after = NULL;
+  f->last = NULL;
+  return more;
+}
+
+/* The tiles of one panel and one block. */
+static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLVMValueRef panel, Matrix next) {
+  LLVMValueRef b = k->scratch, sums = pointer(k, p, k->scratch, i64(k, sums_at(p))), chunk = pointer(k, p, k->scratch, i64(k, chunk_at(p)));
+  LLVMValueRef first = equal(k, g->kk, i64(k, 0)), last = LLVMBuildICmp(k->e.b, LLVMIntSGE, add(k, g->kk, g->depth), i64(k, p->k), "");
   Loop tiles;
-  blu_loop_begin(e, &tiles, k->fn, from, smaller(k, add(k, from, i64(k, p->chunk)), p->m), p->mr, 0, NULL);
-  LLVMValueRef start = smaller(k, tiles.i, p->m - p->mr), skip = LLVMBuildSub(e->b, tiles.i, start, "");
-  tile_product(k, p, pointer(k, p, a, p->ta ? start : mul(k, start, p->k)), panel, tile);
-  store_tile(k, p, tile, batch, start, skip, column, valid);
-  blu_loop_end(e, &tiles, NULL);
+  if (p->k > CHAIN) sums = pointer(k, p, sums, mul(k, sub(k, panel, g->panel), p->chunk * p->nr));
+  blu_loop_begin(&k->e, &tiles, k->fn, g->from, g->to, p->mr, 0, NULL);
+  LLVMValueRef at = sub(k, tiles.i, g->from), start = tile_start(k, p, tiles.i);
+  LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
+  if (p->k <= CHAIN && p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) prefetch_results(k, p, row, column);
+  if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
+  Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
+  LLVMValueRef tile = p->k > CHAIN ? pointer(k, p, sums, mul(k, at, p->nr)) : sums;
+  add_chain(k, p, rows, b, g->depth, first, tile);
+  LLVMBasicBlockRef store = NULL, stored = NULL;
+  if (p->k > CHAIN) {
+    store = new_block(k, "store"), stored = new_block(k, "stored");
+    LLVMBuildCondBr(k->e.b, last, store, stored);
+    LLVMPositionBuilderAtEnd(k->e.b, store);
+  }
+  Fork f;
+  int valid = fork_begin(k, p, panel, &f);
+  do store_tile(k, p, tile, row, skip, column, valid), valid = f.rest;
+  while (fork_next(k, &f));
+  if (stored) {
+    LLVMBuildBr(k->e.b, stored);
+    LLVMPositionBuilderAtEnd(k->e.b, stored);
+  }
+  blu_loop_end(&k->e, &tiles, NULL);
+}
+
+/* One block of all panels of a group. */
+static void all_panels(Kernel *k, const Product *p, const Place *g) {
+  Matrix a = part_of_a(k, p, g), next = {0};
+  if (p->packs_a) pack_a(k, p, a, pointer(k, p, k->scratch, i64(k, chunk_at(p))), g->from, g->to, g->depth);
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, g->panel, g->panels, 1, 0, NULL);
+  Fork f;
+  int valid = fork_begin(k, p, l.i, &f);
+  do pack_b(k, p, part_of_b(k, p, g, l.i, g->kk), k->scratch, g->depth, valid), valid = f.rest;
+  while (fork_next(k, &f));
+  if (p->k * p->n * blu_elem_bytes(p->elem) > PREFETCH_BYTES) { /* the panel after this one, else the next block, else the next group */
+    LLVMValueRef after = add(k, l.i, i64(k, 1)), end = add(k, g->kk, g->depth), more = LLVMBuildICmp(k->e.b, LLVMIntSLT, after, g->panels, "");
+    LLVMValueRef deeper = LLVMBuildICmp(k->e.b, LLVMIntSLT, end, i64(k, p->k), "");
+    next = part_of_b(k, p, g, either(k, more, after, either(k, deeper, g->panel, after)),
+                     either(k, more, g->kk, either(k, deeper, end, i64(k, 0))));
+  }
+  all_tiles(k, p, g, a, l.i, next);
+  blu_loop_end(&k->e, &l, NULL);
 }
 
 static void body(Kernel *k) {
@@ -265,30 +417,25 @@ static void body(Kernel *k) {
   Emit *e = &k->e;
   LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], LLVMGetInsertBlock(k->builder[LEVEL_ROW]));
   blu_kernel_enter(k, LEVEL_POINT, BLU_LANES);
-  Loop l;
-  LLVMValueRef none = i64(k, -1), next;
   if (!p.m || !p.n) {
     LLVMBuildRetVoid(e->b);
     return;
   }
-  blu_loop_begin(e, &l, k->fn, k->first, k->last, 1, 1, &none);
-  int rest = (int)(p.n % p.nr);
-  next = LLVMBuildUDiv(e->b, l.i, i64(k, p.chunks), "");
-  if (!rest) piece(k, &p, l.i, l.phi[0], p.nr);
-  else if (p.panels == 1) piece(k, &p, l.i, l.phi[0], rest);
-  else {
-    LLVMBasicBlockRef whole = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "whole"), last = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "last"),
-                      after = LLVMAppendBasicBlockInContext(e->ctx, k->fn, "after");
-    LLVMValueRef panel = LLVMBuildURem(e->b, next, i64(k, p.panels), "");
-    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, panel, i64(k, p.panels - 1), ""), last, whole);
-    for (int i = 0; i < 2; i++) {
-      LLVMPositionBuilderAtEnd(e->b, i ? last : whole);
-      piece(k, &p, l.i, l.phi[0], i ? rest : p.nr);
-      LLVMBuildBr(e->b, after);
-    }
-    LLVMPositionBuilderAtEnd(e->b, after);
-  }
-  blu_loop_end(e, &l, &next);
+  Loop groups, blocks;
+  blu_loop_begin(e, &groups, k->fn, k->first, k->last, 1, 0, NULL);
+  LLVMValueRef which = quotient(k, groups.i, p.panels), count; /* chunk of the whole batch */
+  Place g = {.batch = quotient(k, which, p.chunks), .panel = remainder_of(k, groups.i, p.panels)};
+  g.from = mul(k, remainder_of(k, which, p.chunks), p.chunk);
+  g.to = least(k, add(k, g.from, i64(k, p.chunk)), i64(k, p.m));
+  count = least(k, least(k, sub(k, k->last, groups.i), i64(k, p.group)), sub(k, i64(k, p.panels), g.panel));
+  g.panels = add(k, g.panel, count);
+  groups.step = count;
+  blu_loop_begin(e, &blocks, k->fn, i64(k, 0), i64(k, p.k > 0 ? p.k : 1), CHAIN, 0, NULL); /* a product over nothing is 0, and stored */
+  g.kk = blocks.i;
+  g.depth = least(k, sub(k, i64(k, p.k), blocks.i), i64(k, CHAIN));
+  all_panels(k, &p, &g);
+  blu_loop_end(e, &blocks, NULL);
+  blu_loop_end(e, &groups, NULL);
   LLVMBuildRetVoid(e->b);
 }
 

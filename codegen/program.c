@@ -20,6 +20,7 @@ typedef struct {
   MlirModule planned;
   const BluProgramInfo *info;
   LLVMTypeRef i32, i64, f64, ptr, slot, launch, function;
+  int64_t loop_offsets;
   BluMap kernels;       /* kernel's func op -> Compiled */
   int64_t scratch;
 } Program;
@@ -59,7 +60,7 @@ static int64_t role_of(const char *role) {
     {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
     {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
     {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
-    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE}};
+    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(roles[i].name, role)) return roles[i].role;
   return -1;
@@ -68,13 +69,34 @@ static int64_t role_of(const char *role) {
 static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
                                         [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
 
+static const char *text_attr(MlirOperation op, const char *name) {
+  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
+  if (mlirAttributeIsNull(a)) return "";
+  MlirStringRef s = mlirStringAttrGetValue(a);
+  return s.length ? s.data : "";
+}
+
+/* What a module attribute of "NAME=text" lines says of a parameter or state; "" for all else. */
+static LLVMValueRef words_of(Program *p, const BluPort *port, const char *attribute) {
+  bool saved = !strcmp(port->role, "param") || !strcmp(port->role, "state");
+  size_t n = strlen(port->name);
+  const char *line = saved ? text_attr(mlirModuleGetOperation(p->planned), attribute) : "";
+  while (*line && (strncmp(line, port->name, n) || line[n] != '=')) line += strcspn(line, "\n"), line += *line == '\n';
+  const char *text = *line ? line + n + 1 : "";
+  size_t size = strcspn(text, "\n");
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, text, size, 0));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
 static LLVMValueRef slot(Program *p, const BluPort *port, int64_t offset) {
   LLVMValueRef dim[BLU_ABI_RANK];
   for (int i = 0; i < BLU_ABI_RANK; i++) dim[i] = number(p, i < port->type.rank ? port->type.dim[i] : 0);
   int64_t bytes = blu_type_count(&port->type) * blu_elem_bytes(port->type.elem);
-  return record(p, 10, (LLVMValueRef[]){string(p, *port->name ? port->name : port->role), small(p, role_of(port->role)),
+  return record(p, 12, (LLVMValueRef[]){string(p, *port->name ? port->name : port->role), small(p, role_of(port->role)),
     small(p, dtype_of[port->type.elem]), small(p, port->type.rank), small(p, 0), LLVMConstArray2(p->i64, dim, BLU_ABI_RANK),
-    number(p, offset), number(p, bytes), number(p, port->bound), LLVMConstReal(p->f64, port->value)});
+    number(p, offset), number(p, bytes), number(p, port->bound), LLVMConstReal(p->f64, port->value),
+    words_of(p, port, "blu.starts"), words_of(p, port, "blu.group")});
 }
 
 typedef struct { LLVMValueRef *value; int64_t *offset; int64_t n, cap; } Slots;
@@ -109,12 +131,6 @@ static int64_t int_attr(MlirOperation op, const char *name) {
 static int64_t place(MlirOperation op, const char *list, int i) {
   return mlirDenseI64ArrayGetElement(mlirOperationGetAttributeByName(op, ref(list)), i);
 }
-static const char *text_attr(MlirOperation op, const char *name) {
-  MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
-  if (mlirAttributeIsNull(a)) return "";
-  MlirStringRef s = mlirStringAttrGetValue(a);
-  return s.length ? s.data : "";
-}
 static bool is_func(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.func")); }
 static bool is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
 static bool is_kernel(MlirOperation op) { return *text_attr(op, "blu.kernel") != 0; }
@@ -146,29 +162,100 @@ static int64_t flops_of(MlirOperation kernel) {
   return flops;
 }
 
-static LLVMValueRef launches(Program *p, MlirOperation f, int64_t *n, int64_t *flops) {
+/* Of one run: 2 flops a multiply-add of the products; operands and results of the launches, each once. */
+typedef struct { int64_t flops, bytes; } Cost;
+
+/* Bytes of the operands and results of a launch. */
+static int64_t bytes_of(MlirOperation call) {
+  int64_t bytes = 0;
+  for (intptr_t i = 0, in = mlirOperationGetNumOperands(call); i < in + mlirOperationGetNumResults(call); i++) {
+    BluType t = blu_value_type(i < in ? mlirOperationGetOperand(call, i) : mlirOperationGetResult(call, i - in));
+    bytes += blu_type_count(&t) * blu_elem_bytes(t.elem);
+  }
+  return bytes;
+}
+
+/* The scans that launches stand in, from the inside out. */
+typedef struct Nest {
+  const struct Nest *up;
+  MlirOperation scan;
+  BluScan shape;
+  int depth;
+} Nest;
+
+/* A place in the arena at step 0 of all loops, and how far it moves with each loop's step. */
+typedef struct { int64_t offset, stride[BLU_ABI_LOOPS]; } Place;
+
+/* What an entry of blu.places of an op inside of the nest means. */
+static Place resolve(const Nest *n, int64_t at) {
+  if (!n) return (Place){.offset = at};
+  const BluScan *s = &n->shape;
+  int nin = s->carries + s->sequences + s->fixed, k = (int)(BLU_PLACE_OUTSIDE - at);
+  if (at >= 0) { /* in the frame */
+    Place frame = resolve(n->up, place(n->scan, "blu.places", nin + s->carries + s->stacked));
+    frame.offset += at;
+    return frame;
+  }
+  Place p = resolve(n->up, place(n->scan, "blu.places", k));
+  BluType t = blu_value_type(k < nin ? mlirOperationGetOperand(n->scan, k) : mlirOperationGetResult(n->scan, k - nin));
+  bool sliced = k < nin ? k >= s->carries && k < s->carries + s->sequences : k >= nin + s->carries;
+  if (sliced) p.stride[n->depth] = blu_type_count(&t) * blu_elem_bytes(t.elem) / s->steps;
+  return p;
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost);
+
+static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest, Cost *cost) {
+  const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
+  Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
+  int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->depth + 1 : 0;
+  LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
+  LLVMValueRef *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
+  for (int i = 0; i < places; i++) {
+    Place at = resolve(nest, place(o, "blu.places", i));
+    offset[i] = number(p, at.offset);
+    for (int d = 0; d < depth; d++) stride[i * depth + d] = number(p, at.stride[d]);
+  }
+  if (nest && places > p->loop_offsets) p->loop_offsets = places;
+  cost->flops += k->flops;
+  cost->bytes += bytes_of(o);
+  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
+    number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
+    number(p, nest ? places : 0)});
+  free(offset), free(stride);
+  return launch;
+}
+
+static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, Cost *cost) {
+  Nest nest = {.up = up, .scan = scan, .depth = up ? up->depth + 1 : 0};
+  blu_scan_of(scan, &nest.shape);
+  int64_t n;
+  Cost inside;
+  LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, &inside);
+  cost->flops += nest.shape.steps * inside.flops;
+  cost->bytes += nest.shape.steps * inside.bytes;
+  LLVMValueRef loop = global(p, record(p, 4, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), body, number(p, n)}));
+  LLVMValueRef null = LLVMConstNull(p->ptr);
+  return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
+    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
+}
+
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost) {
   LLVMValueRef *all = NULL;
   int64_t cap = 0;
-  *n = *flops = 0;
+  *n = 0;
+  *cost = (Cost){0};
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (!is_call(o)) continue;
+    if (!is_call(o) && !blu_is(o, "scan")) continue;
     if (*n == cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
-    const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
-    Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
-    int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o));
-    LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
-    for (int i = 0; i < places; i++) offset[i] = number(p, place(o, "blu.places", i));
-    all[(*n)++] = record(p, 5, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
-                                                number(p, line_of(mlirOperationGetLocation(o), p->info->source_name))});
-    *flops += k->flops;
-    free(offset);
+    all[(*n)++] = is_call(o) ? kernel_launch(p, o, nest, cost) : loop_launch(p, o, nest, cost);
   }
   LLVMValueRef a = array(p, p->launch, all, *n);
   free(all);
   return a;
 }
 
-static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS; }
+static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL; }
 static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
 
 static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {
@@ -179,12 +266,13 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
       int64_t role = role_of(port.role), offset = place(f, pass ? "blu.results" : "blu.args", i);
       if (is_tensor_role(role)) add_slot(p, tensors, &port, offset, true);
       else if (is_scalar_role(role)) add_slot(p, scalars, &port, offset, true);
-      else add_slot(p, &own, &port, offset, false);
+      else if (!pass || role != BLU_ROLE_GRADIENT) add_slot(p, &own, &port, offset, false); /* the new sums are where the old ones were */
     }
-  int64_t nlaunch, flops, nslots = own.n;
-  LLVMValueRef launch = launches(p, f, &nlaunch, &flops), slots = finish_slots(p, &own);
-  return record(p, 7, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
-                                       number(p, int_attr(f, "blu.commit")), number(p, flops)});
+  Cost cost;
+  int64_t nlaunch, nslots = own.n;
+  LLVMValueRef launch = launches(p, f, NULL, &nlaunch, &cost), slots = finish_slots(p, &own);
+  return record(p, 8, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
+                                       number(p, int_attr(f, "blu.commit")), number(p, cost.flops), number(p, cost.bytes)});
 }
 
 /* ---- the program ---- */
@@ -241,7 +329,7 @@ static void emit_table(Program *p) {
   LLVMValueRef *functions = NULL;
   int64_t n = 0;
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
-    if (!is_func(f) || is_kernel(f)) continue;
+    if (!is_func(f) || is_kernel(f) || blu_is_body(f)) continue;
     functions = blu_realloc(functions, (size_t)(n + 1) * sizeof *functions);
     functions[n++] = function(p, f, &tensors, &scalars);
   }
@@ -249,6 +337,7 @@ static void emit_table(Program *p) {
   hash_text(ref(p->info->compiler), &hash);
   hash_text(ref(p->info->cpu->name), &hash);
   mlirOperationPrint(module, hash_text, &hash);
+  hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
   int64_t ntensors = tensors.n, nscalars = scalars.n;
   LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
@@ -257,8 +346,10 @@ static void emit_table(Program *p) {
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
     string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
-    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64),
-    tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n)};
+    number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")), number(p, (p->scratch + 63) / 64 * 64), number(p, p->loop_offsets),
+    tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
+    p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
+    number(p, p->info->embedded_bytes)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);
@@ -270,9 +361,10 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   Program p = {.ctx = LLVMGetModuleContext(m), .module = m, .planned = planned, .info = info};
   p.i32 = LLVMInt32TypeInContext(p.ctx), p.i64 = LLVMInt64TypeInContext(p.ctx), p.f64 = LLVMDoubleTypeInContext(p.ctx);
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
-  p.slot = structure(&p, 10, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64});
-  p.launch = structure(&p, 5, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64});
-  p.function = structure(&p, 7, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64});
+  p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
+                                                     p.ptr, p.ptr});
+  p.launch = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64});
+  p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
   bool good = compile_kernels(&p);
   if (good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);

@@ -42,7 +42,7 @@ static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   if (LLVMGetTargetFromTriple(triple, &target, error)) return NULL;
-  return LLVMCreateTargetMachine(target, triple, cpu->name, "", LLVMCodeGenLevelDefault, LLVMRelocStatic, LLVMCodeModelDefault);
+  return LLVMCreateTargetMachine(target, triple, cpu->name, "", LLVMCodeGenLevelLess, LLVMRelocStatic, LLVMCodeModelDefault);
 }
 
 static void set_attribute(LLVMValueRef f, const char *name, const char *value) { LLVMAddTargetDependentFunctionAttr(f, name, value); }

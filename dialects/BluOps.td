@@ -254,6 +254,7 @@ def Blu_GeluOp     : Blu_Unary<"gelu", "x (1 + erf(x / sqrt(2))) / 2",
     "ct (Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi)), Phi the normal distribution">;
 def Blu_GeluTanhOp : Blu_Unary<"gelu_tanh", "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: GPT-2's approximation of gelu",
     "ct ((1 + t) / 2 + x (1 - t^2) u' / 2), t = tanh(u)">;
+def Blu_StopGradientOp : Blu_Unary<"stop_gradient", "x; what it depends on gets no gradient through it">;
 def Blu_SiluOp     : Blu_Unary<"silu", "x sigmoid(x)", "ct s (1 + x (1 - s)), s = sigmoid(x)">;
 defvar Eps = OptionalAttr<Real>;
 def Blu_LayerNormOp : Blu_Value<"layer_norm", (ins Blu_Tensor:$x, Blu_Tensor:$weight, Blu_Tensor:$bias, Eps:$eps)> {
@@ -320,5 +321,15 @@ def Blu_GuardOp : Blu_Op<"guard", (ins Variadic<Blu_Tensor>:$checked)> {
   let summary = "what follows changes parameters and state; it is left out when a checked value is not finite";
   let assemblyFormat = "operands attr-dict `:` type(operands)";
   let builtin = 0;
+}
+
+// ---- control ----
+// Not in the op table: its shapes are those of a function of the module. The C part is scan.c.
+def Blu_ScanOp : Op<Blu_Dialect, "scan", [Blu_Checked, Pure]> {
+  let summary = "a loop over the leading dimension of tensors, with one body";
+  let arguments = (ins FlatSymbolRefAttr:$body, I64Attr:$steps, I64Attr:$carries, I64Attr:$sequences, OptionalAttr<BoolAttr>:$reverse,
+      Variadic<Blu_Tensor>:$args);
+  let results = (outs Variadic<Blu_Tensor>:$values);
+  let assemblyFormat = "$body `(` $args `)` attr-dict `:` functional-type($args, $values)";
 }
 #endif

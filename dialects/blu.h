@@ -108,6 +108,11 @@ typedef struct {
 /* Reads element `index` (i64) of an operand for `move`; the index must be inside of the operand, whatever is selected later. */
 typedef BluEmitVal (*BluMoveLoad)(void *user, int operand, BluEmitVal index);
 
+/* Columns [from, to) of a move's result, along its last dimension, that are moved together: all conditions are the same for all of them,
+ * and operands whose bit is set are read at places that grow with the column, by 1; others at one place for all, if the result is theirs. */
+typedef struct { int64_t from, to; unsigned operands; } BluRun;
+enum { BLU_MAX_RUNS = 3 };
+
 typedef struct {
   BluKind kind;
   const char *labels;                     /* names of the constraints that infer checks, for docs and tests: "float rank" */
@@ -117,6 +122,7 @@ typedef struct {
   BluEmitVal (*lower)(BluEmit *e, const BluAttrs *a, const BluEmitVal *in, int nin); /* ELEMENT only */
   /* MOVE only: the result's element at the coordinates at[0 .. rank). All values are scalars. */
   BluEmitVal (*move)(BluEmit *e, const BluSig *s, const BluEmitVal *at, BluMoveLoad load, void *user);
+  int (*runs)(const BluSig *s, BluRun *run); /* MOVE only: the runs of a row, in order; 0, or NULL: one element at a time */
   MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE only */
   bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
   const BluOpCase *cases;                 /* ended by one with body == NULL */
@@ -192,6 +198,7 @@ typedef struct {
 MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, int nargs, const BluPort *args, MlirBlock *block);
 /* Appends func.return and writes the function's type and result dictionaries. */
 void blu_func_return(MlirOperation func, MlirLocation loc, int n, const MlirValue *values, const BluPort *ports);
+MlirModule blu_module_of(MlirOperation op);                       /* that it stands in; null: none */
 MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
 MlirBlock blu_func_block(MlirOperation func);
 int blu_func_nargs(MlirOperation func);
@@ -207,6 +214,28 @@ BluBuilder blu_builder_before(MlirOperation op);
 bool blu_is(MlirOperation op, const char *name);                  /* "add": is it blu.add? */
 MlirOperation blu_def(MlirValue v);                               /* defining op; null for an argument */
 bool blu_constant_value(MlirValue v, double *value);              /* v is a blu.constant */
+
+/* ---- scan ---- */
+
+/* blu.scan runs a private function of the module, its body, `steps` times. Operands: the carries' first values, then tensors whose
+ * leading dimension is `steps` and of which each run gets one slice, then tensors that every run gets whole. The body returns the
+ * new carries and further results; the op's results are the last carries and those further results stacked along a leading
+ * dimension. With `reverse` the runs go from the last slice to the first. A body belongs to one scan. */
+typedef struct {
+  int carries, sequences, fixed, stacked;
+  int64_t steps;
+  bool reverse;
+  const char *body; /* borrowed from the context */
+} BluScan;
+
+bool blu_scan_of(MlirOperation op, BluScan *s);   /* false: not a scan */
+/* carries, sequences, steps and reverse of s are read; the rest follows from the body and the n operands, which fit together. */
+MlirOperation blu_scan_build(BluBuilder *b, const BluScan *s, MlirOperation body, int n, const MlirValue *in);
+MlirOperation blu_scan_body(MlirOperation scan);  /* the function, found through the module that the scan stands in */
+BluType blu_scan_slice(const BluType *t);         /* without the leading dimension */
+BluType blu_scan_stack(const BluType *t, int64_t steps);
+bool blu_is_body(MlirOperation func);             /* a private function that is no kernel */
+void blu_set_body(MlirOperation func);            /* makes it private */
 
 /* ---- gradient rules ---- */
 
@@ -236,6 +265,11 @@ struct BluRefCall {
  * rounded, but constants and what is made of constants alone: this is the meaning in exact arithmetic, as near as double comes.
  * false: an op without ref, named in why, or a call of what can't be called. */
 bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why);
+/* What the stop_gradients of a run gave, in order. A zeroed one records; with `replay`, runs of the same function take these values for
+ * the op's: so do differences of a function whose gradient leaves something out. held NULL: neither. */
+typedef struct { double **v; int n, next; bool replay; } BluHeld;
+bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why);
+void blu_held_free(BluHeld *held);
 
 /* ---- lowering of elementwise ops ---- */
 

@@ -7,6 +7,7 @@ extern "C" {
 #endif
 /* Asks the rule of `op` and compares its result type with what infer gives. */
 bool blu_verify(MlirOperation op, char *why, size_t size);
+bool blu_scan_verify(MlirOperation op, char *why, size_t size);
 MlirDialectHandle mlirGetDialectHandle__blu__(void);
 
 MlirAttribute blu_attr_to_mlir(MlirContext ctx, const BluAttr *a);
@@ -53,6 +54,10 @@ BluEmitVal blu_emit_clamp(BluEmit *e, BluEmitVal x, int64_t size);             /
 BluEmitVal blu_emit_floor_div(BluEmit *e, BluEmitVal x, int64_t by);
 BluEmitVal blu_emit_value(BluEmit *e, BluElem t, double v);                    /* a constant of any element type */
 BluEmitVal blu_emit_no_element(BluEmit *e, BluElem t);  /* what is read where an id names no element: NaN; 0 for integers */
+
+/* Adds the run [from, to) to n of them, unless it is empty. */
+int blu_run_add(BluRun *run, int n, int64_t from, int64_t to, unsigned operands);
+int64_t blu_row_length(const BluType *t); /* its last dimension; 1 for rank 0 */
 
 /* v as a constant of element type e has it: rounded for f32. References of composites use the number that their expansion has. */
 double blu_rounded(BluElem e, double v);

@@ -40,3 +40,10 @@ BluEmitVal blu_emit_value(BluEmit *e, BluElem t, double v) {
 }
 
 BluEmitVal blu_emit_no_element(BluEmit *e, BluElem t) { return blu_emit_value(e, t, blu_elem_is_float(t) ? NAN : 0); }
+
+int blu_run_add(BluRun *run, int n, int64_t from, int64_t to, unsigned operands) {
+  if (from < to) run[n++] = (BluRun){from, to, operands};
+  return n;
+}
+
+int64_t blu_row_length(const BluType *t) { return t->rank ? t->dim[t->rank - 1] : 1; }

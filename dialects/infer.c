@@ -146,6 +146,7 @@ bool blu_verify(MlirOperation m, char *why_text, size_t size) {
   const BluOp *op = blu_op_of(m);
   BluSig s = {0};
   BluWhy why = {0};
+  if (blu_is(m, "scan")) return blu_scan_verify(m, why_text, size);
   if (!op) return snprintf(why_text, size, "is not in the op table"), false;
   intptr_t nin = mlirOperationGetNumOperands(m);
   if (op->nin < 0) return true; /* any operands, no result: nothing to infer */

@@ -41,9 +41,9 @@ static void release_operands(BluMap *values, MlirOperation o) {
   }
 }
 
-static bool run_func(MlirModule m, MlirOperation func, int depth, const Tensor *args, Tensor *results, BluWhy *why);
+static bool run_func(MlirModule m, MlirOperation func, BluHeld *held, int depth, const Tensor *args, Tensor *results, BluWhy *why);
 
-static bool run_call(MlirModule m, MlirOperation op, int depth, BluMap *values, BluWhy *why) {
+static bool run_call(MlirModule m, MlirOperation op, BluHeld *held, int depth, BluMap *values, BluWhy *why) {
   MlirAttribute callee = mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString("callee"));
   MlirOperation f = mlirAttributeIsNull(callee) ? (MlirOperation){0} : blu_func_find(m, mlirFlatSymbolRefAttrGetValue(callee).data);
   if (mlirOperationIsNull(f)) return blu_refuse(why, "callee", -1, "a call of a function that is not there");
@@ -53,10 +53,52 @@ static bool run_call(MlirModule m, MlirOperation op, int depth, BluMap *values, 
     args[i] = *tensor_of(values, mlirOperationGetOperand(op, i));
     args[i].owned = false; /* borrowed */
   }
-  bool good = run_func(m, f, depth + 1, args, results, why);
+  bool good = run_func(m, f, held, depth + 1, args, results, why);
   for (intptr_t i = 0; good && i < nout; i++) bind(values, mlirOperationGetResult(op, i), results[i]);
   free(args);
   free(results);
+  return good;
+}
+
+/* Arguments of one run of a scan's body: the carries as they are now, slice t of each sequence, the rest whole. All are borrowed. */
+static void scan_arguments(MlirOperation op, const BluScan *s, const BluMap *values, int64_t t, double *const *result, Tensor *args) {
+  for (int i = 0; i < s->carries + s->sequences + s->fixed; i++) {
+    BluType type = blu_value_type(mlirOperationGetOperand(op, i)), slice = blu_scan_slice(&type);
+    const Tensor *whole = tensor_of(values, mlirOperationGetOperand(op, i));
+    if (i < s->carries) args[i] = (Tensor){.data = result[i]};
+    else if (i < s->carries + s->sequences) args[i] = (Tensor){.data = whole->data + t * blu_type_count(&slice)};
+    else args[i] = (Tensor){.data = whole->data, .constant = whole->constant};
+  }
+}
+
+static bool run_scan(MlirModule m, MlirOperation op, BluHeld *held, int depth, BluMap *values, BluWhy *why) {
+  BluScan s;
+  blu_scan_of(op, &s);
+  MlirOperation body = blu_func_find(m, s.body);
+  if (mlirOperationIsNull(body)) return blu_refuse(why, "scan-body", -1, "a scan over a function that is not there");
+  int nin = s.carries + s.sequences + s.fixed, nout = s.carries + s.stacked;
+  Tensor *args = blu_alloc_zeroed((size_t)nin + 1, sizeof *args), *made = blu_alloc_zeroed((size_t)nout + 1, sizeof *made);
+  double **result = blu_alloc_zeroed((size_t)nout + 1, sizeof *result);
+  size_t *bytes = blu_alloc_zeroed((size_t)nout + 1, sizeof *bytes); /* of what one run makes */
+  for (int i = 0; i < nout; i++) {
+    BluType t = blu_func_result(body, i).type;
+    bytes[i] = (size_t)blu_type_count(&t) * sizeof(double);
+    result[i] = blu_alloc_zeroed(bytes[i] * (i < s.carries ? 1 : (size_t)s.steps) + 1, 1);
+    if (i < s.carries) memcpy(result[i], tensor_of(values, mlirOperationGetOperand(op, i))->data, bytes[i]);
+  }
+  bool good = true;
+  for (int64_t k = 0; good && k < s.steps; k++) {
+    int64_t t = s.reverse ? s.steps - 1 - k : k;
+    scan_arguments(op, &s, values, t, result, args);
+    good = run_func(m, body, held, depth + 1, args, made, why);
+    for (int i = 0; good && i < nout; i++) {
+      memcpy((char *)result[i] + (i < s.carries ? 0 : (size_t)t * bytes[i]), made[i].data, bytes[i]);
+      free(made[i].data);
+    }
+  }
+  for (int i = 0; good && i < nout; i++) bind(values, mlirOperationGetResult(op, i), (Tensor){.data = result[i], .owned = true});
+  for (int i = 0; !good && i < nout; i++) free(result[i]);
+  free(args), free(made), free(result), free(bytes);
   return good;
 }
 
@@ -68,7 +110,25 @@ static bool folds(const BluOp *op) {
   return false;
 }
 
-static bool run_op(MlirOperation m, const BluOp *op, BluMap *values, BluWhy *why) {
+/* What stop_gradient gives: recorded, or as it was recorded. */
+static void hold(BluHeld *held, double *out, int64_t n) {
+  size_t bytes = (size_t)n * sizeof *out;
+  if (held->replay) {
+    if (held->next < held->n) memcpy(out, held->v[held->next++], bytes);
+    return;
+  }
+  held->v = blu_realloc(held->v, (size_t)(held->n + 1) * sizeof *held->v);
+  held->v[held->n] = blu_alloc(bytes + 1);
+  memcpy(held->v[held->n++], out, bytes);
+}
+
+void blu_held_free(BluHeld *held) {
+  for (int i = 0; i < held->n; i++) free(held->v[i]);
+  free(held->v);
+  *held = (BluHeld){0};
+}
+
+static bool run_op(MlirOperation m, const BluOp *op, BluHeld *held, BluMap *values, BluWhy *why) {
   BluSig sig;
   blu_sig_of(m, &sig);
   if (!op->rule->ref) return blu_refuse(why, "ref", -1, "blu.%s has no reference", op->name);
@@ -81,12 +141,13 @@ static bool run_op(MlirOperation m, const BluOp *op, BluMap *values, BluWhy *why
     constant &= t->constant;
   }
   op->rule->ref(&c);
+  if (held && blu_is(m, "stop_gradient")) hold(held, c.out, n);
   for (int64_t i = 0; constant && i < n; i++) c.out[i] = blu_rounded(sig.out.elem, c.out[i]);
   bind(values, mlirOperationGetResult(m, 0), (Tensor){.data = c.out, .constant = constant, .owned = true});
   return true;
 }
 
-static bool run_func(MlirModule m, MlirOperation func, int depth, const Tensor *args, Tensor *results, BluWhy *why) {
+static bool run_func(MlirModule m, MlirOperation func, BluHeld *held, int depth, const Tensor *args, Tensor *results, BluWhy *why) {
   BluMap values = {0};
   MlirBlock block = blu_func_block(func);
   if (mlirBlockIsNull(block)) return blu_refuse(why, "callee", -1, "a call of a function without a body");
@@ -96,8 +157,9 @@ static bool run_func(MlirModule m, MlirOperation func, int depth, const Tensor *
   bool good = true;
   for (MlirOperation o = mlirBlockGetFirstOperation(block); good && !mlirOperationEqual(o, end); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
-    if (!op) good = run_call(m, o, depth, &values, why);
-    else if (op->nout) good = run_op(o, op, &values, why);
+    if (blu_is(o, "scan")) good = run_scan(m, o, held, depth, &values, why);
+    else if (!op) good = run_call(m, o, held, depth, &values, why);
+    else if (op->nout) good = run_op(o, op, held, &values, why);
     if (good) release_operands(&values, o);
   }
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(end); good && i < n; i++) { /* copies: a value may be returned twice */
@@ -114,10 +176,15 @@ static bool run_func(MlirModule m, MlirOperation func, int depth, const Tensor *
 }
 
 bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why) {
+  return blu_interp_run_held(m, func, args, results, NULL, why);
+}
+
+bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why) {
   int nargs = blu_func_nargs(func), nresults = blu_func_nresults(func);
+  if (held) held->next = 0;
   Tensor *in = blu_alloc_zeroed((size_t)nargs + 1, sizeof *in), *out = blu_alloc_zeroed((size_t)nresults + 1, sizeof *out);
   for (int i = 0; i < nargs; i++) in[i].data = (double *)(uintptr_t)args[i]; /* never written */
-  bool good = run_func(m, func, 0, in, out, why);
+  bool good = run_func(m, func, held, 0, in, out, why);
   for (int i = 0; i < nresults; i++) results[i] = out[i].data;
   free(in), free(out);
   return good;

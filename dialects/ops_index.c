@@ -89,6 +89,10 @@ static BluEmitVal move_gather(BluEmit *e, const BluSig *s, const BluEmitVal *at,
       none);
 }
 
+static int runs_gather(const BluSig *s, BluRun *run) {
+  return s->in[X].rank > 1 ? blu_run_add(run, 0, 0, blu_row_length(&s->out), 1u << X) : 0;
+}
+
 static void vjp_gather(BluVjp *v) {
   MlirValue zeros = blu_constant(v->b, &v->sig.in[X], 0);
   if (v->need[X]) v->dx[X] = blu_build(v->b, "scatter_add", NULL, 3, (MlirValue[]){zeros, v->in[IDS], v->ct});
@@ -96,11 +100,10 @@ static void vjp_gather(BluVjp *v) {
 
 #define GATHER(x, ids, elem, out) \
   {"%x: tensor<" x "xf64>, %i: tensor<" ids elem ">", "%r = blu.gather %x, %i : (tensor<" x "xf64>, tensor<" ids elem ">) -> tensor<" out "xf64>", -1, 1, 4}
-const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather,
-    .ref = ref_gather,
-  .move = move_gather, .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x",
-      "i64", "3"),
-                                 GATHER("4x3", "", "i32", "3"), {0}}};
+const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather, .ref = ref_gather,
+  .move = move_gather, .runs = runs_gather,
+  .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x", "i64", "3"),
+                               GATHER("4x3", "", "i32", "3"), {0}}};
 
 static bool infer_scatter_add(BluSig *s, BluWhy *why) {
   char a[200], b[200];

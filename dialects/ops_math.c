@@ -42,21 +42,29 @@ static BluEmitVal power_of_two(BluEmit *e, BluEmitVal n) {
   return as(e, BLU_F32, blu_emit2(e, P(SHL), blu_emit2(e, P(IADD), n, bits(e, 127)), bits(e, 23)));
 }
 
+/* A whole number of at most 2^22 in f32 as i32: added to 1.5 * 2^23 it is the low part of the sum's bits. */
+static BluEmitVal small_integer(BluEmit *e, BluEmitVal n) {
+  return blu_emit2(e, P(ISUB), as(e, BLU_I32, add(e, n, real(e, 12582912))), bits(e, 0x4b400000));
+}
+
 BluEmitVal blu_emit_exp(BluEmit *e, BluEmitVal x) {
   if (x.elem == BLU_F64) return call64(e, P(EXP64), x);
   static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
       5.0000001201e-1};
-  /* outside of [-104, 89] the result is 0 or infinity; NaN passes both comparisons */
+  /* outside of [-104, 89] the result is 0 or infinity; NaN passes both comparisons. The 0 is selected: made by underflow, as for all
+   * that a mask leaves out, it would cost hundreds of cycles. */
+  BluEmitVal none = lt(e, x, real(e, -104));
   x = select(e, lt(e, real(e, 89), x), real(e, 89), x);
-  x = select(e, lt(e, x, real(e, -104)), real(e, -104), x);
+  x = select(e, none, real(e, 0), x);
   BluEmitVal n = blu_emit1(e, P(FROUND), mul(e, x, real(e, 1.44269504088896341)));
   BluEmitVal r = fma3(e, n, real(e, -0.693359375), x);
   r = fma3(e, n, real(e, 2.12194440e-4), r);
   BluEmitVal y = fma3(e, polynomial(e, r, 6, c), mul(e, r, r), add(e, r, real(e, 1)));
   /* 2^n in two factors, so that results below the normal range round once */
-  BluEmitVal k = cast(e, BLU_I32, n);
+  BluEmitVal k = small_integer(e, n);
   BluEmitVal half = blu_emit2(e, P(ISUB), blu_emit2(e, P(SHR), blu_emit2(e, P(IADD), k, bits(e, 256)), bits(e, 1)), bits(e, 128));
-  return mul(e, mul(e, y, power_of_two(e, half)), power_of_two(e, blu_emit2(e, P(ISUB), k, half)));
+  y = mul(e, mul(e, y, power_of_two(e, half)), power_of_two(e, blu_emit2(e, P(ISUB), k, half)));
+  return select(e, none, real(e, 0), y);
 }
 
 BluEmitVal blu_emit_log(BluEmit *e, BluEmitVal x) {

@@ -50,6 +50,11 @@ static BluEmitVal move_slice(BluEmit *e, const BluSig *s, const BluEmitVal *at, 
   return load(user, 0, blu_emit_linear(e, &s->in[0], from));
 }
 
+static int runs_slice(const BluSig *s, BluRun *run) {
+  int last = s->out.rank - 1;
+  return last >= 0 && step_of(s, "step", last, 1) == 1 ? blu_run_add(run, 0, 0, s->out.dim[last], 1) : 0;
+}
+
 static MlirValue slice(BluBuilder *b, MlirValue x, const int64_t *start, const int64_t *stop, const int64_t *step) {
   int rank = blu_value_type(x).rank;
   BluAttrs as = blu_attr_set_ints((BluAttrs){0}, "start", rank, start);
@@ -75,7 +80,7 @@ static void vjp_slice(BluVjp *v) { /* zeros around and between */
 
 const BluRule blu_rule_slice = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension step-positive slice-in-range",
     .infer = infer_slice,
-  .vjp = vjp_slice, .ref = ref_slice, .move = move_slice, .cases = (const BluOpCase[]){
+  .vjp = vjp_slice, .ref = ref_slice, .move = move_slice, .runs = runs_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<5x4xf64>", "%r = blu.slice %x {start = array<i64: 1, 0>, stop = array<i64: 4, 3>} : (tensor<5x4xf64>) -> "
         "tensor<3x3xf64>", -1, 1, 0},
     {"%x: tensor<2x7xf64>", "%r = blu.slice %x {start = array<i64: 0, 1>, stop = array<i64: 2, 6>, step = array<i64: 1, 3>} : "
@@ -126,6 +131,13 @@ static BluEmitVal move_update_slice(BluEmit *e, const BluSig *s, const BluEmitVa
   return blu_emit3(e, P(SELECT), inside, load(user, 1, blu_emit_linear(e, &s->in[1], to)), old);
 }
 
+static int runs_update_slice(const BluSig *s, BluRun *run) {
+  int last = s->out.rank - 1;
+  if (last < 0) return 0;
+  int64_t from = ints(s, "start")[last], to = from + s->in[1].dim[last];
+  return blu_run_add(run, blu_run_add(run, blu_run_add(run, 0, 0, from, 1), from, to, 3), to, s->out.dim[last], 1);
+}
+
 static void vjp_update_slice(BluVjp *v) {
   const BluType *u = &v->sig.in[1];
   int64_t stop[BLU_MAX_RANK];
@@ -136,7 +148,7 @@ static void vjp_update_slice(BluVjp *v) {
 
 const BluRule blu_rule_update_slice = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank one-per-dimension slice-in-range",
     .infer = infer_update_slice,
-  .vjp = vjp_update_slice, .ref = ref_update_slice, .move = move_update_slice, .cases = (const BluOpCase[]){
+  .vjp = vjp_update_slice, .ref = ref_update_slice, .move = move_update_slice, .runs = runs_update_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<4x5xf64>, %u: tensor<2x3xf64>", "%r = blu.update_slice %x, %u {start = array<i64: 1, 2>} : (tensor<4x5xf64>, "
         "tensor<2x3xf64>) -> tensor<4x5xf64>", -1, 1, 0},
     {"%x: tensor<3xf64>, %u: tensor<3xf64>", "%r = blu.update_slice %x, %u {start = array<i64: 0>} : (tensor<3xf64>, "
@@ -192,6 +204,12 @@ static BluEmitVal move_concat(BluEmit *e, const BluSig *s, const BluEmitVal *at,
   return blu_emit3(e, P(SELECT), blu_emit2(e, P(LT), at[axis], blu_emit_int(e, first)), part[0], part[1]);
 }
 
+static int runs_concat(const BluSig *s, BluRun *run) {
+  int64_t columns = blu_row_length(&s->out), first = s->in[0].dim[s->out.rank - 1];
+  if (blu_axis(s, "axis", 0) != s->out.rank - 1) return blu_run_add(run, 0, 0, columns, 3);
+  return blu_run_add(run, blu_run_add(run, 0, 0, first, 1), first, columns, 2);
+}
+
 static void vjp_concat(BluVjp *v) {
   int64_t axis = blu_axis(&v->sig, "axis", 0), start[BLU_MAX_RANK] = {0}, stop[BLU_MAX_RANK];
   memcpy(stop, v->sig.out.dim, sizeof stop);
@@ -204,7 +222,7 @@ static void vjp_concat(BluVjp *v) {
 
 const BluRule blu_rule_concat = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank same-shape axis-in-range",
     .infer = infer_concat,
-  .vjp = vjp_concat, .ref = ref_concat, .move = move_concat, .cases = (const BluOpCase[]){
+  .vjp = vjp_concat, .ref = ref_concat, .move = move_concat, .runs = runs_concat, .cases = (const BluOpCase[]){
     {"%a: tensor<2x3xf64>, %b: tensor<2x2xf64>", "%r = blu.concat %a, %b {axis = 1} : (tensor<2x3xf64>, tensor<2x2xf64>) -> "
         "tensor<2x5xf64>", -1, 1, 0},
     {"%a: tensor<2x3xf64>", "%r = blu.concat %a, %a {axis = 0} : (tensor<2x3xf64>, tensor<2x3xf64>) -> tensor<4x3xf64>", -1, 1,
@@ -254,6 +272,13 @@ static BluEmitVal move_pad(BluEmit *e, const BluSig *s, const BluEmitVal *at, Bl
   return blu_emit3(e, P(SELECT), inside, load(user, 0, blu_emit_linear(e, &s->in[0], from)), fill);
 }
 
+static int runs_pad(const BluSig *s, BluRun *run) {
+  int last = s->out.rank - 1;
+  if (last < 0 || step_of(s, "inner", last, 0)) return 0;
+  int64_t from = ints(s, "low")[last], to = from + s->in[0].dim[last];
+  return blu_run_add(run, blu_run_add(run, blu_run_add(run, 0, 0, from, 0), from, to, 1), to, s->out.dim[last], 0);
+}
+
 static void vjp_pad(BluVjp *v) {
   int64_t stop[BLU_MAX_RANK], step[BLU_MAX_RANK];
   if (!blu_type_count(&v->sig.in[0])) return;
@@ -266,7 +291,7 @@ static void vjp_pad(BluVjp *v) {
 
 const BluRule blu_rule_pad = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension pad-positive size-bounded", .infer = infer_pad,
     .vjp = vjp_pad,
-  .ref = ref_pad, .move = move_pad, .cases = (const BluOpCase[]){
+  .ref = ref_pad, .move = move_pad, .runs = runs_pad, .cases = (const BluOpCase[]){
     {"%x: tensor<2x3xf64>", "%r = blu.pad %x {low = array<i64: 1, 0>, high = array<i64: 0, 2>, value = -1.5} : "
         "(tensor<2x3xf64>) -> tensor<3x5xf64>", -1, 1, 0},
     {"%x: tensor<3x2xf64>", "%r = blu.pad %x {low = array<i64: 0, 1>, high = array<i64: 1, 0>, inner = array<i64: 2, 1>} : "

@@ -54,14 +54,16 @@ static bool infer_broadcast(BluSig *s, BluWhy *why) {
   s->out = shape_of(s, s->in[0].elem);
   char a[200], b[200];
   int shift = s->out.rank - s->in[0].rank;
-  bool fits = shift >= 0;
-  for (int i = 0; fits && i < s->in[0].rank; i++) {
+  blu_type_print(&s->in[0], a, sizeof a), blu_type_print(&s->out, b, sizeof b);
+  if (shift < 0) return blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s, which has fewer dimensions", a, b);
+  for (int i = 0; i < s->in[0].rank; i++) {
     int64_t from = s->in[0].dim[i], to = s->out.dim[i + shift];
-    fits = from == to || from == 1;
+    if (from != to && from != 1)
+      return blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s: its dimension %d is %lld, not %lld or 1", a, b, i, (long long)from,
+                        (long long)to);
     if (from == to) s->out.name[i + shift] = s->in[0].name[i];
   }
-  return fits || blu_refuse(why, "broadcast-suffix", 0, "%s does not broadcast to %s", blu_type_print(&s->in[0], a, sizeof a),
-                            blu_type_print(&s->out, b, sizeof b));
+  return true;
 }
 
 static void ref_broadcast(BluRefCall *c) {
@@ -148,6 +150,11 @@ static BluEmitVal move_transpose(BluEmit *e, const BluSig *s, const BluEmitVal *
   return load(user, 0, blu_emit_linear(e, &s->in[0], from));
 }
 
+static int runs_transpose(const BluSig *s, BluRun *run) {
+  const BluAttr *p = blu_attr(&s->attrs, "perm");
+  return p->n && p->i[p->n - 1] == p->n - 1 ? blu_run_add(run, 0, 0, blu_row_length(&s->out), 1) : 0;
+}
+
 static void vjp_transpose(BluVjp *v) {
   const BluAttr *p = blu_attr(&v->sig.attrs, "perm");
   int64_t back[BLU_MAX_RANK];
@@ -157,7 +164,7 @@ static void vjp_transpose(BluVjp *v) {
 }
 
 const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .labels = "perm-rank perm-once", .infer = infer_transpose, .ref = ref_transpose,
-    .move = move_transpose, .vjp = vjp_transpose,
+    .move = move_transpose, .runs = runs_transpose, .vjp = vjp_transpose,
   .cases = (const BluOpCase[]){
     {"%a: tensor<2x3x4xf64>", "%r = blu.transpose %a {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>", -1, 1, 0},
     {0}}};

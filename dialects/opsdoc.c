@@ -121,7 +121,7 @@ static void print_op(const BluOp *op) {
   print_labels(op);
   if (*op->gradient) printf("Gradient: %s.\n\n", op->gradient);
   else if (r->nodiff && op->nout) puts("Gradient: none; the result is an integer or piecewise constant, or depends on no number "
-      "that is trained.\n");
+      "that is trained, or is meant to have none.\n");
   if (!*op->gradient && r->vjp) complain(op->name, "has a gradient and no words for it");
   if (*op->gradient && !r->vjp) complain(op->name, "has words for a gradient and none");
   if (r->uncoded) puts("Not compiled yet: interpreted alone.\n");
@@ -165,6 +165,18 @@ int main(void) {
   print_kinds("Products", "", (BluKind[]){BLU_KIND_MATMUL}, 1);
   print_kinds("Composites", "The optimiser knows them by name; they become primitives before code is made.",
       (BluKind[]){BLU_KIND_COMPOSITE}, 1);
+  puts("## Loops\n\n### scan\n\n`scan(f, init, xs, axis = 0, reverse = false, checkpoint = 0)`, a function of the language (docs/language.md)\n\n"
+       "Runs a function of the module for each slice along the leading dimension of tensors (docs/ir.md). Its operands and results are those of\n"
+       "the function, so it is no row of the op table.\n\n"
+       "Constraints: `scan-body` (a private function of the module), `scan-counts` (as many operands and results as the function has),\n"
+       "`scan-steps` (each sequence has one slice for each step), `scan-types` (operands fit the function's arguments), `scan-carry` (a carry\n"
+       "keeps its type), `rank`, `result-type`.\n\n"
+       "Gradient: a scan in the other direction.\n\n"
+       "```mlir\nfunc.func private @sum(%total: tensor<3xf32>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {\n"
+       "  %r = blu.add %total, %x : tensor<3xf32>\n  return %r, %r : tensor<3xf32>, tensor<3xf32>\n}\n"
+       "func.func @f(%zero: tensor<3xf32>, %xs: tensor<5x3xf32>) {\n"
+       "  %r:2 = blu.scan @sum(%zero, %xs) {carries = 1 : i64, sequences = 1 : i64, steps = 5 : i64} : (tensor<3xf32>, tensor<5x3xf32>) -> "
+       "(tensor<3xf32>, tensor<5x3xf32>)\n  return\n}\n```\n");
   print_kinds("Effects", "", (BluKind[]){BLU_KIND_EFFECT}, 1);
   return failed;
 }

@@ -1,6 +1,8 @@
 /* elab.c - elaboration of a program: files and imports, top-level names, -D, and the module's functions in order. */
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ast_print.h"
@@ -265,6 +267,22 @@ static const char *data_args(BluElab *E, BluScope *file, const BluDecl *d) {
   return text;
 }
 
+/* One text of each tensor that is saved, as "NAME=text" lines. */
+static void describe(BluElab *E, const char *attribute, size_t field, const BluSlots *states) {
+  const BluSlots *all[] = {&E->params, &E->states, states};
+  char *text = NULL;
+  size_t size = 0;
+  FILE *file = open_memstream(&text, &size);
+  for (size_t k = 0; file && k < sizeof all / sizeof *all; k++)
+    for (int i = 0; i < all[k]->n; i++) {
+      const char *words = *(const char *const *)(const void *)((const char *)all[k]->slot[i] + field);
+      if (words) fprintf(file, "%s=%s\n", all[k]->slot[i]->name, words);
+    }
+  if (file) fclose(file);
+  if (size) set_string(E, attribute, text);
+  free(text);
+}
+
 static const BluDecl *find_train(BluElab *E, const BluFile *f) {
   const BluDecl *train = NULL;
   for (const BluDecl *d = f->decls; d; d = d->next) {
@@ -287,6 +305,8 @@ static void build_functions(BluElab *E, BluScope *file, const BluFile *f) {
   set_string(E, "blu.data_args", train ? data_args(E, file, train) : "");
   if (train) blu_elab_train(E, file, train, &states);
   blu_elab_init(E, &states);
+  describe(E, "blu.starts", offsetof(BluSlot, starts), &states);
+  describe(E, "blu.group", offsetof(BluSlot, group), &states);
   for (const BluDecl *d = f->decls; d; d = d->next)
     if (d->kind == BLU_DECL_ENTRY) blu_elab_entry(E, file, d);
 }

@@ -228,11 +228,12 @@ static const BluBuiltin builtins[] = {
     {"bernoulli", blu_elab_bernoulli},
     {"split", blu_elab_split},
     {"concat", blu_elab_concat},
+    {"scan", blu_elab_scan},
 };
 
 /* Names of the language that are errors where they are used for as long as the op table lacks them. */
 static const char *const planned[] = {
-    "scan", "split", "concat", "dropout", "bernoulli", "gelu", "gelu_tanh", "silu", "erf", "expm1", "log1p",
+    "split", "concat", "dropout", "bernoulli", "gelu", "gelu_tanh", "silu", "erf", "expm1", "log1p",
     "sign", "logsumexp", "norm", "std", "prod", "cumsum", "one_hot", "gather", "take_along", "scatter_add",
     "top_k", "pad", "patches", "conv2d", "max_pool", "avg_pool", "attention", "masked_attention",
     "update_slice", "layer_norm", "rms_norm", "slice", "variance", "batch_norm", "batch_norm_infer", "bf16",

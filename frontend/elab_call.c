@@ -97,11 +97,18 @@ static bool bind_args(BluElab *E, BluScope *s, const BluParam *params, BluRest *
   return good;
 }
 
+/* A function that gets functions may stand in a call of itself: each(f, xs) where f calls each(g, ys). */
+static bool gets_functions(const BluOperand *args, int n) {
+  for (int i = 0; i < n; i++)
+    if ((args[i].val.kind >= VAL_FN && args[i].val.kind <= VAL_OPTIMIZER) || args[i].val.kind == VAL_INSTANCE) return true;
+  return false;
+}
+
 /* Opens a call of `what` in `env`, unless it is open already, or it is one call too many. */
-static bool enter(BluElab *E, const char *label, BluSpan call, const void *what, const BluScope *env) {
+static bool enter(BluElab *E, const char *label, BluSpan call, const void *what, const BluScope *env, bool again) {
   int n = 0;
   for (const BluFrame *g = E->frames; g; g = g->up, n++) {
-    if (g->what != what || g->env != env) continue;
+    if (again || g->what != what || g->env != env) continue;
     blu_elab_error(E, BLU_E_RECURSION, call, "%s calls itself", label);
     return false;
   }
@@ -123,7 +130,7 @@ BluVal blu_elab_call_fn(BluElab *E, const BluClosure *c, BluOperand *args, int n
   BluRest rest = {0};
   blu_elab_mark_called(E, fn);
   if (!bind_args(E, s, fn->sig.params, &rest, args, n, c->label, fn->sig.span, at)) return blu_val_unknown;
-  if (!enter(E, c->label, at, fn, c->env)) return blu_val_unknown;
+  if (!enter(E, c->label, at, fn, c->env, gets_functions(args, n))) return blu_val_unknown;
   BluVal v = blu_elab_block(E, s, fn->body);
   BluSpan result = fn->body->result ? fn->body->result->span : fn->body->span;
   if (v.kind == VAL_NONE && fn->sig.nresults) {
@@ -194,7 +201,7 @@ static BluVal instantiate(BluElab *E, const BluDeclRef *ref, BluOperand *args, i
   const char *label = blu_arena_print(E->arena, "`%s`", decl->name.text);
   blu_elab_mark_called(E, decl);
   if (!bind_args(E, it->scope, decl->params, &rest, args, n, label, decl->name.span, at)) return blu_val_unknown;
-  if (!enter(E, label, at, decl, ref->env)) return blu_val_unknown;
+  if (!enter(E, label, at, decl, ref->env, false)) return blu_val_unknown;
   for (const BluMember *m = decl->members; m; m = m->next) /* functions first: lets may name them */
     if (m->kind == BLU_MEMBER_FN) add_fn(E, it, m);
   for (const BluMember *m = decl->members; m; m = m->next) {

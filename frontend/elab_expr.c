@@ -15,7 +15,10 @@ static BluVal value_of(BluElab *E, const BluBinding *b, BluSpan at) {
     blu_diag_note(d, slot->span, "declared here");
     return blu_val_unknown;
   }
-  return blu_val_tensor(E, blu_build_slot(E, slot), &slot->type);
+  MlirValue v = blu_build_slot(E, slot);
+  bool new = slot->changed == blu_build_root(E)->id && slot->role == SLOT_STATE && E->build->kind == BUILD_TRAIN;
+  if (new && blu_elem_is_float(slot->type.elem)) v = blu_build1(&E->build->b, "stop_gradient", v); /* a state has no gradient */
+  return blu_val_tensor(E, v, &slot->type);
 }
 
 static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {

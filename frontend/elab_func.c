@@ -44,8 +44,14 @@ void blu_build_start(BluElab *E, BluBuild *f, BluBuildKind kind) {
   E->build = f;
 }
 
-MlirValue blu_build_slot(BluElab *E, BluSlot *slot) {
+BluBuild *blu_build_root(const BluElab *E) {
   BluBuild *f = E->build;
+  while (f && f->outer) f = f->outer;
+  return f;
+}
+
+MlirValue blu_build_slot(BluElab *E, BluSlot *slot) {
+  BluBuild *f = blu_build_root(E);
   if (slot->changed == f->id) return slot->now;
   if (slot->build == f->id) return slot->value;
   if (slot->instance && !slot->instance->path) {
@@ -129,8 +135,10 @@ BluSlots blu_build_slots_of(BluElab *E, MlirValue v, bool smoothly) {
     op[n++] = o;
   }
   while (n--) {
-    if (!mlirOperationGetNumResults(op[n]) || !blu_map_get(&values, mlirOperationGetResult(op[n], 0).ptr)) continue;
-    if (smoothly && blu_op_of(op[n])->rule->nodiff) continue;
+    bool leads = false; /* a scan has several results */
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(op[n]); i++) leads |= blu_map_get(&values, mlirOperationGetResult(op[n], i).ptr) != NULL;
+    const BluOp *known = blu_op_of(op[n]);
+    if (!leads || (smoothly && known && known->rule->nodiff)) continue;
     for (intptr_t i = 0; i < mlirOperationGetNumOperands(op[n]); i++) {
       void *operand = (void *)mlirOperationGetOperand(op[n], i).ptr;
       blu_map_set(&values, operand, operand);

@@ -70,20 +70,29 @@ BluVal blu_host_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, 
   return (BluVal){.kind = VAL_HOST, .u.host = host_make(E, h)};
 }
 
-MlirValue blu_host_emit(BluElab *E, BluHost *h) {
+static MlirValue emit(BluElab *E, BluHost *h) {
   if (h->build == E->build->id) return h->emitted;
   MlirValue v, in[BLU_MAX_IN];
   BluType t = scalar_type(h);
   if (h->kind == HOST_SLOT) {
     v = blu_build_slot(E, h->slot);
   } else {
-    for (int i = 0; i < h->n; i++) in[i] = blu_host_emit(E, h->in[i]);
+    for (int i = 0; i < h->n; i++) in[i] = emit(E, h->in[i]);
     blu_build_at(E, h->at);
     v = h->kind == HOST_CONST ? blu_constant(&E->build->b, &t, h->value)
                               : blu_build(&E->build->b, h->op->name, NULL, h->n, in);
   }
   h->build = E->build->id;
   return h->emitted = v;
+}
+
+/* Once per function: it stands before the scans whose bodies use it. */
+MlirValue blu_host_emit(BluElab *E, BluHost *h) {
+  BluBuild *here = E->build;
+  E->build = blu_build_root(E);
+  MlirValue v = emit(E, h);
+  E->build = here;
+  return v;
 }
 
 bool blu_host_scalar(BluElab *E, const BluOperand *v, MlirValue *out) {

@@ -121,13 +121,28 @@ MlirValue blu_init_emit(BluElab *E, const BluInit *init, const BluType *t, MlirV
   return blu_cast_to(b, x, t->elem);
 }
 
-static bool initial_value(BluElab *E, const BluSlot *p, MlirValue *out) {
+/* What `info` shows: an initialiser with its numbers worked out. */
+static const char *init_text(BluElab *E, const BluInit *init) {
+  switch (init->kind) {
+    case INIT_FILL:
+      return init->a == 0 ? "zeros" : init->a == 1 ? "ones" : blu_arena_print(E->arena, "%.6g", init->a);
+    case INIT_UNIFORM: return blu_arena_print(E->arena, "uniform(%.6g, %.6g)", init->a, init->b);
+    case INIT_NORMAL: return blu_arena_print(E->arena, "normal(%.6g, %.6g)", init->a, init->b);
+    case INIT_TRUNCATED:
+      return blu_arena_print(E->arena, "truncated_normal(%.6g, %.6g, %g, %g)", init->a, init->b, init->lo, init->hi);
+  }
+  return "";
+}
+
+static bool initial_value(BluElab *E, BluSlot *p, MlirValue *out) {
   BluFrame f = {
       .label = p->owner ? blu_arena_print(E->arena, "`%s`", p->owner) : "the optimizer", .call = p->made, .what = p};
   if (p->made.src) E->frames = &f;
   BluOperand v = {.val = blu_elab_expr(E, p->env, p->init), .span = p->init->span};
   BluType t;
   bool good = false;
+  double x;
+  p->starts = v.val.kind == VAL_INIT ? init_text(E, v.val.u.init) : blu_val_number(&v.val, &x) ? blu_arena_print(E->arena, "%.6g", x) : "computed";
   blu_build_at(E, p->init->span);
   if (v.val.kind == VAL_INIT) {
     const BluInit *init = v.val.u.init;
@@ -158,7 +173,7 @@ void blu_elab_init(BluElab *E, const BluSlots *optimizer_states) {
   blu_build_start(E, &f, BUILD_OTHER);
   for (size_t k = 0; k < sizeof all / sizeof *all; k++)
     for (int i = 0; i < all[k]->n; i++) {
-      const BluSlot *p = all[k]->slot[i];
+      BluSlot *p = all[k]->slot[i];
       if (!n) first = p->span;
       out = blu_arena_grow(E->arena, out, n, sizeof *out);
       out[n] = (BluOutput){.role = p->role == SLOT_PARAM ? "param" : "state", .name = p->name};

@@ -56,6 +56,7 @@ typedef struct BluSlot {
   BluSpan made;           /* the call that made the instance */
   bool frozen;            /* PARAM: no optimizer changes it */
   bool trained;           /* PARAM: the loss depends on it */
+  const char *starts, *group; /* PARAM, STATE: initial value and optimizer in words, for the trainer's `info`; NULL: none */
   int build;              /* function that `value`, its argument, belongs to */
   MlirValue value;
   int changed;            /* function that `:=` gave the new value `now` in */
@@ -146,10 +147,12 @@ typedef struct BluFrame {
 
 /* A function under construction. Ops go to a block of their own; arguments join it as they are used. */
 typedef enum { BUILD_TRAIN, BUILD_EVAL, BUILD_ENTRY, BUILD_UPDATE, BUILD_OTHER } BluBuildKind;
-typedef struct {
+typedef struct BluBuild {
   int id;
   BluBuildKind kind;
   bool training;
+  struct BluBuild *outer;  /* of the body of a scan: the function, or the other body, that the scan stands in */
+  MlirValue iteration;     /* of a body that asked for it: number of the step, i64 */
   BluBuilder b;
   BluSlots used, changed;
   int randoms;            /* random tensors made outside of instances */
@@ -174,7 +177,7 @@ struct BluElab {
   int64_t steps;          /* expressions evaluated, to stop what would never end */
   bool stopped;
   BluSlot *rows, *step, *seed;
-  int runs;
+  int runs, scans;
   BluSlots params, states, caches; /* of all instances, in the order of their paths */
   BluInstance **instances;         /* that have a path */
   int ninstances;
@@ -254,6 +257,9 @@ bool blu_elab_was_called(const BluElab *E, const void *what);
 /* One op over values of any kind: folds, builds a host expression, or broadcasts and emits. `at` is the location of the
  * op. */
 BluVal blu_elab_apply(BluElab *E, const BluOp *op, const BluOperand *in, int n, const BluAttrs *attrs, BluSpan at);
+/* What an operand is called in a suggestion: its text in the user's file, if that is short; else "...". `argument`: it will stand
+ * between commas, so that operators in it do no harm. */
+const char *blu_elab_written(BluElab *E, const BluOperand *v, bool argument);
 /* A call of an op by its language name: operands by place, attributes by name. */
 BluVal blu_elab_call_op(BluElab *E, const BluOp *op, BluOperand *args, int n, BluSpan at);
 /* The value as a tensor of the type's element type and shape; a number or a host scalar is spread over it. */
@@ -280,6 +286,7 @@ struct BluBuiltin {
   const char *name;
   BluVal (*call)(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 };
+BluVal blu_elab_scan(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 BluVal blu_elab_einsum(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 BluVal blu_elab_rearrange(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at);
 /* x[...] of a tensor x of type t. */
@@ -305,6 +312,10 @@ MlirLocation blu_build_loc(BluElab *E, BluSpan at);
 void blu_build_at(BluElab *E, BluSpan at);                 /* location of the ops that follow */
 /* The slot's value at this place of the function: its argument, or what `:=` has made of it. */
 MlirValue blu_build_slot(BluElab *E, BluSlot *slot);
+/* The function under construction, also while the body of a scan is built. */
+BluBuild *blu_build_root(const BluElab *E);
+/* In the body of a scan: the number of the step, an i64 scalar. */
+MlirValue blu_build_iteration(BluElab *E);
 void blu_build_change(BluElab *E, BluSlot *slot, MlirValue v);
 /* The slots that v depends on; `smoothly`: through ops that have a gradient. */
 BluSlots blu_build_slots_of(BluElab *E, MlirValue v, bool smoothly);
@@ -332,6 +343,9 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st);
 /* `optimizer = update;` (glob NULL), or `optimizer "glob" = update;` (update NULL: frozen). */
 typedef struct { const char *glob; const BluUpdate *update; BluSpan span; bool used; } BluGroup;
 void blu_elab_update(BluElab *E, BluGroup *groups, int n, BluSpan at, BluSlots *states);
+/* The argument `lr` of the optimizer of most parameters: that of the default group, else of the first that isn't frozen. NONE: it has
+ * no number of this name. */
+BluOperand blu_elab_learning_rate(const BluGroup *groups, int n);
 
 /* ---- the standard library's text ---- */
 

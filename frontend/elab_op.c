@@ -76,24 +76,24 @@ static const char *dim_text(BluElab *E, const BluType *t, int i) {
                     : blu_arena_print(E->arena, "%lld", (long long)t->dim[i]);
 }
 
-/* What an operand is called in a suggestion: its text, if that is short and simple. */
-static const char *written(BluElab *E, const BluOperand *v) {
+const char *blu_elab_written(BluElab *E, const BluOperand *v, bool argument) {
+  static const char *const something = "...";
   size_t n;
-  if (v->span.line != v->span.end_line || !v->span.src) return "x";
+  if (v->span.line != v->span.end_line || !v->span.src || v->span.src->library) return something;
   const char *line = blu_source_line(v->span.src, v->span.line, &n);
   for (const char *c = line; c < line + n; c++)
-    if ((unsigned char)*c >= 0x80) return "x"; /* columns are not bytes */
+    if ((unsigned char)*c >= 0x80) return something; /* columns are not bytes */
   int from = v->span.col - 1, to = v->span.end_col - 1;
   enum { SHORT = 24 };
-  if (to - from > SHORT || to > (int)n) return "x";
-  for (int i = from; i < to; i++)
-    if (strchr(" +-*/@^", line[i])) return "x";
+  if (to - from > SHORT || to > (int)n) return something;
+  for (int i = from; i < to && !argument; i++)
+    if (strchr(" +-*/@^", line[i])) return something;
   return blu_arena_copy(E->arena, line + from, (size_t)(to - from));
 }
 
 /* `reshape(x, B, 1)` for the dimensions of t, with a 1 put at `one` (or that one left out, if it is there). */
 static const char *reshaped(BluElab *E, const BluOperand *v, const BluType *t, int one, bool drop) {
-  const char *text = blu_arena_print(E->arena, "reshape(%s", written(E, v));
+  const char *text = blu_arena_print(E->arena, "reshape(%s", blu_elab_written(E, v, true));
   for (int i = 0; i <= t->rank; i++) {
     if (i == one && !drop) text = blu_arena_print(E->arena, "%s, 1", text);
     if (i == t->rank || (i == one && drop)) continue;
@@ -215,9 +215,9 @@ static bool refuse(BluElab *E, const BluOp *op, const BluWhy *why, const BluOper
   if (strcmp(op->name, "matmul") || !blu_val_type(&in[0].val, &t) || !blu_val_type(&in[1].val, &u)) return false;
   if (t.rank < 2 || u.rank < 2) return false;
   if (t.dim[t.rank - 1] == u.dim[u.rank - 1])
-    blu_diag_help(d, "did you mean `%s @ transpose(%s)`?", written(E, &in[0]), written(E, &in[1]));
+    blu_diag_help(d, "did you mean `%s @ transpose(%s)`?", blu_elab_written(E, &in[0], false), blu_elab_written(E, &in[1], true));
   else if (t.dim[t.rank - 2] == u.dim[u.rank - 2])
-    blu_diag_help(d, "did you mean `transpose(%s) @ %s`?", written(E, &in[0]), written(E, &in[1]));
+    blu_diag_help(d, "did you mean `transpose(%s) @ %s`?", blu_elab_written(E, &in[0], true), blu_elab_written(E, &in[1], false));
   return false;
 }
 
@@ -247,7 +247,7 @@ static BluVal apply_elementwise(BluElab *E, const BluOp *op, const BluOperand *i
       blu_diag_label(d, in[i].span, "%s", blu_type_text(E, &t));
       bool left = blu_elem_is_float(t.elem) && !blu_elem_is_float(elem) && other < i;
       blu_diag_help(d, "convert one of them, for example with `%s(%s)`", blu_elem_name(left ? t.elem : elem),
-                    written(E, left ? &in[other] : &in[i]));
+                    blu_elab_written(E, left ? &in[other] : &in[i], true));
       return blu_val_unknown;
     }
     if (first < 0) shape = t, first = i;

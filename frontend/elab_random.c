@@ -6,6 +6,7 @@
 
 /* Odd, and small enough for the product to be exact in a double for the first 2^21 steps: the interpreter has no more. */
 #define KEY_STEP 2654435761.0
+#define KEY_ITERATION 2246822519.0 /* of a scan; it and the other are coprime, so no two pairs of step and iteration meet */
 
 static BluInstance *instance_of(const BluElab *E) {
   for (const BluScope *s = E->frames ? E->frames->env : NULL; s; s = s->parent)
@@ -27,25 +28,34 @@ static bool may_be_random(BluElab *E, BluSpan at) {
   return false;
 }
 
+/* In the body of a scan each iteration has a key of its own. */
 static MlirValue key(BluElab *E) {
-  BluBuilder *b = &E->build->b;
-  if (E->build->key_made) return E->build->key;
+  BluBuild *f = E->build;
+  BluBuilder *b = &f->b;
+  if (f->key_made) return f->key;
   BluType t = blu_type_make(BLU_I64, 0, NULL);
+  f->key_made = true;
+  if (f->outer) {
+    E->build = f->outer;
+    MlirValue around = key(E);
+    E->build = f;
+    MlirValue next = blu_build2(b, "add", blu_build_iteration(E), blu_constant(b, &t, 1));
+    return f->key = blu_build2(b, "add", around, blu_build2(b, "mul", next, blu_constant(b, &t, KEY_ITERATION)));
+  }
   MlirValue seed = blu_build_slot(E, E->seed), step = blu_build_slot(E, E->step);
   step = blu_build2(b, "add", blu_cast_to(b, step, BLU_I64), blu_constant(b, &t, 1));
-  E->build->key = blu_build2(b, "add", seed, blu_build2(b, "mul", step, blu_constant(b, &t, KEY_STEP)));
-  E->build->key_made = true;
-  return E->build->key;
+  return f->key = blu_build2(b, "add", seed, blu_build2(b, "mul", step, blu_constant(b, &t, KEY_STEP)));
 }
 
 static int64_t next_stream(BluElab *E) {
   BluInstance *it = instance_of(E);
   int n;
+  BluBuild *f = blu_build_root(E); /* bodies of scans go on counting */
   if (it) {
-    if (it->random_build != E->build->id) it->random_build = E->build->id, it->randoms = 0;
+    if (it->random_build != f->id) it->random_build = f->id, it->randoms = 0;
     n = it->randoms++;
   } else {
-    n = E->build->randoms++;
+    n = f->randoms++;
   }
   return blu_elab_stream(blu_arena_print(E->arena, "%s#%d", it && it->path ? it->path : "", n));
 }

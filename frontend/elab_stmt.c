@@ -66,6 +66,10 @@ static BluBinding *target(BluScope *s, const BluName *name, BluBindKind kind) {
 /* What `:=` may not do here: states change in the training step, caches in entries. */
 static bool may_commit(BluElab *E, const BluSlot *slot, const BluName *name) {
   BluBuildKind kind = E->build->kind;
+  if (E->build->outer) {
+    blu_elab_error(E, BLU_E_COMMIT, name->span, "`%s` can't change in the body of a `scan`: it changes once in a step", name->text);
+    return false;
+  }
   if (slot->role == SLOT_CACHE && kind != BUILD_ENTRY) {
     BluDiag *d = blu_elab_error(E, BLU_E_COMMIT, name->span, "the cache `%s` changes in entries, and this is %s",
                                 name->text, kind == BUILD_TRAIN ? "the training step" : "evaluation");

@@ -2,10 +2,11 @@
  * and @settings, its optimizers @update. Sums are taken here: the program's loss and metrics are per example. */
 #include <string.h>
 #include "elab_internal.h"
+#include "mlir-c/BuiltinAttributes.h"
 
 typedef struct { const char *name; BluSpan span; bool set; BluOperand value; } Setting;
-enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, PRECISION, SETTINGS };
-static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "precision"};
+enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, SETTINGS };
+static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision"};
 
 struct BluTrain {
   const BluDecl *decl;
@@ -146,6 +147,14 @@ static void add_group(BluElab *E, BluTrain *T, const char *glob, const BluStmt *
   T->groups[T->ngroups++] = (BluGroup){.glob = glob, .update = u, .span = st->pattern.names->span};
 }
 
+/* Names of what the trainer's metrics.jsonl says anyway. */
+static bool is_reported(const char *name) {
+  static const char *const names[] = {"loss", "lr", "grad_norm", "step", "epoch", "split", "event", "text", "time"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], name)) return true;
+  return false;
+}
+
 /* Metrics are computed as in evaluation. */
 static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
   const BluName *name = st->pattern.names;
@@ -164,7 +173,8 @@ static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
     s = blu_arena_alloc(E->arena, sizeof *s);
     blu_names_add(E->arena, &T->metrics, name->text, s);
   }
-  if (!strcmp(name->text, "loss")) blu_elab_error(E, BLU_E_SETTING, name->span, "a metric can't be called `loss`");
+  if (is_reported(name->text))
+    blu_elab_error(E, BLU_E_SETTING, name->span, "a metric can't be called `%s`: the trainer reports something else under this name", name->text);
   else if (set_once(E, s, name)) {
     bool training = E->build->training;
     E->build->training = false;
@@ -274,6 +284,12 @@ static void body(BluElab *E, BluScope *file, BluTrain *T, const BluDecl *d, bool
       out = blu_arena_grow(E->arena, out, n, sizeof *out);
       out[n++] = T->out[i];
     }
+  BluOperand lr = training ? blu_elab_learning_rate(T->groups, T->ngroups) : (BluOperand){.val = blu_val_none};
+  if (lr.val.kind != VAL_NONE) {
+    out = blu_arena_grow(E->arena, out, n, sizeof *out);
+    out[n] = (BluOutput){.role = "output", .name = "lr"};
+    blu_host_scalar(E, &lr, &out[n++].value);
+  }
   if (training) mark_trained(E, T);
   blu_build_add_changed(E, SLOT_STATE, &out, &n);
   blu_build_finish(E, &f, training ? "train" : "eval", d->name.span, n, out);
@@ -289,13 +305,24 @@ static void build_clip(BluElab *E, const Setting *s) {
   blu_build_finish(E, &f, "clip", s->span, 1, &out);
 }
 
-/* epochs and stop: both always there, 0 = no limit by this one. */
+/* A step may be of several micro-batches: the passes compile it in two parts then. */
+static void allow_accumulation(BluElab *E, const Setting *s) {
+  const BluVal *v = &s->value.val;
+  bool whole = v->kind == VAL_INT && v->u.i >= 1;
+  if (v->kind != VAL_UNKNOWN && v->kind != VAL_HOST && !whole)
+    blu_elab_error(E, BLU_E_SETTING, s->value.span, "`accumulate` is how many micro-batches a step has, a whole number from 1");
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(E->module), mlirStringRefCreateFromCString("blu.accumulate"),
+                                  mlirUnitAttrGet(E->ctx));
+}
+
+/* epochs and stop: both always there, 0 = no limit by this one. accumulate: where it is set. */
 static void build_settings(BluElab *E, const BluTrain *T) {
-  static const int given[] = {EPOCHS, STOP};
+  static const int given[] = {EPOCHS, STOP, ACCUMULATE};
   BluBuild f;
-  BluOutput out[2];
+  BluOutput out[3];
+  int n = T->setting[ACCUMULATE].set ? 3 : 2;
   blu_build_start(E, &f, BUILD_OTHER);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < n; i++) {
     const Setting *s = &T->setting[given[i]];
     BluOperand v = s->set ? s->value : (BluOperand){.val = blu_val_int(0), .span = T->decl->name.span};
     out[i] = (BluOutput){.role = "output", .name = setting_name[given[i]]};
@@ -304,7 +331,7 @@ static void build_settings(BluElab *E, const BluTrain *T) {
                      s->name);
     blu_host_scalar(E, &v, &out[i].value);
   }
-  blu_build_finish(E, &f, "settings", T->decl->name.span, 2, out);
+  blu_build_finish(E, &f, "settings", T->decl->name.span, n, out);
 }
 
 void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *states) {
@@ -314,6 +341,7 @@ void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *stat
     blu_elab_error(E, BLU_E_TRAIN, d->name.span, "`train` sets neither `epochs` nor `stop`, so it would never end");
   body(E, file, &again, d, false);
   if (T.setting[CLIP_NORM].set) build_clip(E, &T.setting[CLIP_NORM]);
+  if (T.setting[ACCUMULATE].set) allow_accumulation(E, &T.setting[ACCUMULATE]);
   build_settings(E, &T);
   if (T.ngroups) blu_elab_update(E, T.groups, T.ngroups, d->name.span, states);
   else if (!T.optimizer)

@@ -120,7 +120,7 @@ static const char *wanted(BluElab *E, BluScope *s, const BluTypeExpr *t) {
 }
 
 /* If joining the last dimensions of the argument would make it fit, how to write that. */
-static void suggest_joining(BluElab *E, BluScope *s, BluDiag *d, const BluParam *p, const BluType *have) {
+static void suggest_joining(BluElab *E, BluScope *s, BluDiag *d, const BluParam *p, const BluOperand *arg, const BluType *have) {
   const BluDim *last = p->type->dims;
   int fixed = 0;
   bool rest = false;
@@ -138,7 +138,8 @@ static void suggest_joining(BluElab *E, BluScope *s, BluDiag *d, const BluParam 
   for (int i = 0; i < from; i++)
     text = have->name[i] ? blu_arena_print(E->arena, "%s%s, ", text, have->name[i])
                          : blu_arena_print(E->arena, "%s%lld, ", text, (long long)have->dim[i]);
-  blu_diag_help(d, "join its last %d dimensions: `reshape(x, %s%lld)`", have->rank - from, text, (long long)n);
+  blu_diag_help(d, "join its last %d dimensions: `reshape(%s, %s%lld)`", have->rank - from, blu_elab_written(E, arg, true), text,
+                (long long)n);
 }
 
 static BluDiag *mismatch(BluElab *E, BluScope *s, const BluParam *p, const BluOperand *arg, const BluType *have,
@@ -146,7 +147,7 @@ static BluDiag *mismatch(BluElab *E, BluScope *s, const BluParam *p, const BluOp
   BluDiag *d = blu_elab_error(E, BLU_E_ARGUMENT_TYPE, arg->span, "`%s` should be %s, but is %s: %s", p->name.text,
                               wanted(E, s, p->type), blu_type_text(E, have), reason);
   blu_diag_note(d, at, "by this signature");
-  suggest_joining(E, s, d, p, have);
+  suggest_joining(E, s, d, p, arg, have);
   return d;
 }
 
@@ -226,7 +227,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
   if (given.elem != elem) {
     BluDiag *d = mismatch(E, s, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)),
                           p->type->elem.span);
-    blu_diag_help(d, "convert it: `%s(...)`", blu_elem_name(elem));
+    blu_diag_help(d, "convert it: `%s(%s)`", blu_elem_name(elem), blu_elab_written(E, arg, true));
     return blu_val_unknown;
   }
   int fixed = 0, rests = 0;

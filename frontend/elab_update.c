@@ -132,6 +132,22 @@ static void unused_group(BluElab *E, const BluGroup *g) {
   else if (E->params.n) blu_diag_help(d, "paths are such as `%s`", E->params.slot[0]->name);
 }
 
+BluOperand blu_elab_learning_rate(const BluGroup *groups, int n) {
+  const BluGroup *of = NULL;
+  for (int i = 0; i < n; i++)
+    if (groups[i].update && (!of || (of->glob && !groups[i].glob))) of = &groups[i];
+  BluBinding *b = of ? blu_scope_find_here(of->update->scope, "lr") : NULL;
+  double x;
+  bool number = b && (blu_val_number(&b->val, &x) || (b->val.kind == VAL_HOST && !blu_host_is_bool(b->val.u.host)));
+  return number ? (BluOperand){.val = b->val, .span = of->update->call} : (BluOperand){.val = blu_val_none};
+}
+
+/* What `info` shows of the optimizer of a parameter. */
+static const char *group_text(BluElab *E, const BluGroup *g) {
+  const char *name = g->update ? g->update->decl->name.text : "frozen";
+  return g->glob ? blu_arena_print(E->arena, "%s of \"%s\"", name, g->glob) : name;
+}
+
 void blu_elab_update(BluElab *E, BluGroup *groups, int n, BluSpan at, BluSlots *states) {
   const BluFn **rule = blu_arena_alloc(E->arena, (size_t)n * sizeof *rule);
   bool good = true;
@@ -151,8 +167,10 @@ void blu_elab_update(BluElab *E, BluGroup *groups, int n, BluSpan at, BluSlots *
     BluSlot *p = E->params.slot[i];
     for (int k = 0; k < n; k++) groups[k].used |= groups[k].glob && matches(groups[k].glob, p->name);
     BluGroup *g = p->frozen ? NULL : group_of(E, groups, n, p, at);
+    p->group = g ? group_text(E, g) : "frozen";
     if (!g || !g->update) continue;
     if (!p->trained) {
+      p->group = "not trained";
       BluDiag *d = blu_diags_add(E->diags, BLU_W_NOT_TRAINED, p->made, "the loss does not depend on the parameter `%s`",
                                  p->name);
       blu_diag_note(d, p->span, "declared here");

@@ -23,16 +23,33 @@ static void add_cotangent(Walk *w, MlirValue v, MlirValue ct) {
 
 static void mark_active(Walk *w, MlirOperation o) {
   const BluOp *op = blu_op_of(o);
-  if (!op || op->rule->nodiff || !op->nout) return;
-  MlirValue out = mlirOperationGetResult(o, 0);
-  if (!blu_elem_is_float(blu_value_type(out).elem)) return;
-  for (intptr_t i = 0, n = mlirOperationGetNumOperands(o); i < n; i++)
-    if (is_active(w, mlirOperationGetOperand(o, i))) blu_map_set(&w->active, out.ptr, (void *)out.ptr);
+  bool active = false;
+  if (op ? op->rule->nodiff : !blu_is(o, "scan")) return;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(o); i < n; i++) active |= is_active(w, mlirOperationGetOperand(o, i));
+  for (intptr_t i = 0, n = mlirOperationGetNumResults(o); active && i < n; i++) {
+    MlirValue out = mlirOperationGetResult(o, i);
+    if (blu_elem_is_float(blu_value_type(out).elem)) blu_map_set(&w->active, out.ptr, (void *)out.ptr);
+  }
+}
+
+static bool pull_back_scan(Walk *w, MlirOperation o) {
+  int nin = (int)mlirOperationGetNumOperands(o), nout = (int)mlirOperationGetNumResults(o);
+  MlirValue *ct = blu_alloc((size_t)(nout + 1) * sizeof *ct), *dx = blu_alloc((size_t)(nin + 1) * sizeof *dx);
+  bool *need = blu_alloc((size_t)nin + 1);
+  for (int i = 0; i < nout; i++) ct[i] = (MlirValue){blu_map_get(&w->ct, mlirOperationGetResult(o, i).ptr)};
+  for (int i = 0; i < nin; i++) need[i] = is_active(w, mlirOperationGetOperand(o, i));
+  w->b->loc = mlirOperationGetLocation(o);
+  bool good = blu_scan_vjp(w->b, o, ct, need, dx);
+  for (int i = 0; i < nin; i++)
+    if (need[i] && !mlirValueIsNull(dx[i])) add_cotangent(w, mlirOperationGetOperand(o, i), dx[i]);
+  free(ct), free(dx), free(need);
+  return good;
 }
 
 /* Adds to the cotangents of o's operands what the cotangent of its result gives. */
 static bool pull_back(Walk *w, MlirOperation o) {
   const BluOp *op = blu_op_of(o);
+  if (!op) return pull_back_scan(w, o);
   MlirValue out = mlirOperationGetResult(o, 0), in[BLU_MAX_IN];
   w->b->loc = mlirOperationGetLocation(o);
   if (!op->rule->vjp) return blu_error(w->b->loc, "`%s` has no gradient", op->name);
@@ -59,9 +76,12 @@ bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirV
     if (is_active(&w, roots[i])) add_cotangent(&w, roots[i], cts[i]);
   bool good = true;
   for (int i = n - 1; i >= 0; i--) {
-    if (!mlirOperationGetNumResults(ops[i])) continue;
-    MlirValue out = mlirOperationGetResult(ops[i], 0);
-    if (blu_map_get(&w.ct, out.ptr) && is_active(&w, out)) good &= pull_back(&w, ops[i]);
+    bool reached = false; /* by a cotangent; a scan has several results */
+    for (intptr_t k = 0; k < mlirOperationGetNumResults(ops[i]); k++) {
+      MlirValue out = mlirOperationGetResult(ops[i], k);
+      reached |= blu_map_get(&w.ct, out.ptr) && is_active(&w, out);
+    }
+    if (reached) good &= pull_back(&w, ops[i]);
   }
   for (int i = 0; i < nwrt; i++) grads[i] = (MlirValue){blu_map_get(&w.ct, wrt[i].ptr)};
   free(ops);
@@ -80,7 +100,9 @@ static MlirValue result_named(MlirOperation f, const char *role, const char *nam
   return (MlirValue){0};
 }
 
-static bool differentiate(MlirOperation f) {
+/* `sum_alone`: the gradient of the loss's sum, for the weight of a whole step is not known yet. */
+static bool differentiate(MlirOperation f, bool sum_alone) {
+  blu_save_scans(f);
   MlirBlock block = blu_func_block(f);
   MlirOperation end = mlirBlockGetTerminator(block);
   MlirValue sum = result_named(f, "sum", "loss"), weight = result_named(f, "weight", "loss");
@@ -99,7 +121,9 @@ static bool differentiate(MlirOperation f) {
   BluBuilder b = blu_builder_before(end);
   b.loc = mlirOperationGetLocation(blu_def(sum));
   MlirValue zero = blu_constant_like(&b, weight, 0), one = blu_constant_like(&b, weight, 1);
-  MlirValue seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
+  MlirValue seed = one;
+  if (!sum_alone)
+    seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
   bool good = blu_gradient(&b, 1, &sum, &seed, nparams, params, grads);
   for (int i = 0; i < nparams; i++)
     results[nresults + i] = mlirValueIsNull(grads[i]) ? blu_constant_like(&b, params[i], 0) : grads[i];
@@ -112,5 +136,5 @@ static bool differentiate(MlirOperation f) {
 
 bool blu_pass_differentiate(MlirModule m) {
   MlirOperation f = blu_func_find(m, "train");
-  return mlirOperationIsNull(f) || differentiate(f);
+  return mlirOperationIsNull(f) || differentiate(f, blu_accumulates(m));
 }

@@ -50,10 +50,10 @@ static void group_add(Fuse *f, int g, MlirOperation op) {
   blu_map_set(&f->group_of, op.ptr, (void *)(intptr_t)(g + 1));
 }
 
-/* The group whose kernel puts v's bytes into memory: -1 for arguments, INT_MAX for what is nowhere stored. */
+/* The group whose kernel puts v's bytes into memory: -1 for arguments and results of scans, INT_MAX for what is nowhere stored. */
 static int stored_by(const Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d)) return -1;
+  if (mlirOperationIsNull(d) || blu_is(d, "scan")) return -1;
   int g = group_of(f, d);
   if (g >= 0) return g;
   return blu_map_get(&f->stored, d.ptr) ? stored_by(f, mlirOperationGetOperand(d, 0)) : INT_MAX;
@@ -175,14 +175,38 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   return true;
 }
 
+static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    BluType t = blu_value_type(v);
+    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
+    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
+      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
+  }
+  return false;
+}
+
 static void place_alone(Fuse *f, MlirOperation op);
+static void settle(Fuse *f, MlirValue v, int g);
+
+/* op joins group `last`, or the first later one that reads a tensor that op reads, if it fits there; false: into none. */
+static bool join_reader(Fuse *f, MlirOperation op, int last) {
+  for (int g = last < 0 ? 0 : last; g < f->n; g++) {
+    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
+    for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
+    if (latest_of_operands(f, op) <= g) group_add(f, g, op);
+    else place_alone(f, op);
+    return true;
+  }
+  return false;
+}
 
 /* Gives v a place in memory: free ops become kernels of their own, a reshape stays a view of a stored value. */
 static void store(Fuse *f, MlirValue v) {
   MlirOperation d = blu_def(v);
-  if (mlirOperationIsNull(d) || group_of(f, d) >= 0) return;
+  if (mlirOperationIsNull(d) || blu_is(d, "scan") || group_of(f, d) >= 0) return;
   if (is_waiting(f, d)) {
-    place_alone(f, d);
+    if (!join_reader(f, d, -1)) place_alone(f, d);
     return;
   }
   if (blu_is(d, "reshape")) {
@@ -258,45 +282,56 @@ static void place_alone(Fuse *f, MlirOperation op) {
   group_add(f, g, op);
 }
 
-static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
-  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
-    MlirValue v = mlirOperationGetOperand(op, i);
-    BluType t = blu_value_type(v);
-    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
-    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
-      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
-  }
-  return false;
-}
-
 static void place_op(Fuse *f, MlirOperation op) {
-  intptr_t n = mlirOperationGetNumOperands(op);
   int last = latest_of_operands(f, op);
   if (last < 0 && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
-  for (int g = last < 0 ? f->n : last; g < f->n; g++) {
-    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
-    for (intptr_t i = 0; i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
-    if (latest_of_operands(f, op) <= g) group_add(f, g, op);
-    else place_alone(f, op);
-    return;
+  if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
+}
+
+/* A number of the step: f64 (or a condition) of rank 0, made of arguments and of such numbers alone. */
+static bool is_host_scalar(const BluMap *host, MlirOperation op) {
+  BluType t = blu_value_type(mlirOperationGetResult(op, 0));
+  if (t.rank || (t.elem != BLU_F64 && t.elem != BLU_BOOL) || (blu_op_of(op)->rule->kind != BLU_KIND_ELEMENT && !blu_is_free(op))) return false;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
+    MlirValue v = mlirOperationGetOperand(op, i);
+    MlirOperation d = blu_def(v);
+    t = blu_value_type(v);
+    if (mlirOperationIsNull(d) ? t.rank != 0 : !blu_map_get(host, d.ptr)) return false;
   }
-  place_alone(f, op);
+  return true;
+}
+
+/* Numbers of the step come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
+static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
+  BluMap host = {0};
+  BluType scalar = blu_type_make(BLU_F64, 0, NULL);
+  int g = -1;
+  for (int i = 0; i < n && blu_op_of(ops[i]) && blu_op_of(ops[i])->pure; i++) {
+    if (!is_host_scalar(&host, ops[i])) continue;
+    blu_map_set(&host, ops[i].ptr, (void *)ops[i].ptr);
+    if (blu_is_free(ops[i])) continue;
+    if (g < 0) g = group_new(f, BLU_KERNEL_ROWS, &scalar);
+    group_add(f, g, ops[i]);
+  }
+  blu_map_free(&host);
 }
 
 static void form_groups(Fuse *f) {
   int n;
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
+  place_host_scalars(f, ops, n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
     if (op && op->pure) {
-      if (!blu_is_free(ops[i])) place_op(f, ops[i]);
+      if (!blu_is_free(ops[i]) && group_of(f, ops[i]) < 0) place_op(f, ops[i]);
       continue;
     }
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k)); /* guard, return */
     f->segment++;
+    place_host_scalars(f, ops + i + 1, n - i - 1);
   }
   free(ops);
 }

@@ -28,6 +28,10 @@ bool blu_pass_plan(MlirModule m);
 bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirValue *cts, int nwrt, const MlirValue *wrt,
                   MlirValue *grads);
 
+/* Offsets in a body's blu.places, blu.args and blu.results: from the start of the frame, the last of its scan's blu.places; or this
+ * minus k, the k-th of the scan's blu.places (operands, then results), at the step's slice if the scan slices or stacks it. */
+enum { BLU_PLACE_OUTSIDE = -2 };
+
 /* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
 char *blu_plan_print(MlirModule m);
 

@@ -13,8 +13,25 @@ MlirOperation *blu_block_ops(MlirBlock block, int *n);
 MlirOperation *blu_module_funcs(MlirModule m, int *n);
 /* Removes pure ops whose results nobody uses. */
 void blu_remove_dead(MlirBlock block);
+/* Drops what nobody needs of a scan; true if it changed (the op may be another one then). */
+bool blu_simplify_scan(MlirOperation scan);
+/* Removes the bodies of scans that are gone. */
+void blu_remove_orphans(MlirModule m);
+/* Every scan of f, and in their bodies, hands out what its gradient reads: the carries before each step, products. */
+void blu_save_scans(MlirOperation f);
+/* The cotangents of a scan's operands from those of its results; ct, dx: null is zero. need: which operands lead to something that
+ * is differentiated. false: an op in the body has no gradient; reported. */
+bool blu_scan_vjp(BluBuilder *b, MlirOperation scan, const MlirValue *ct, const bool *need, MlirValue *dx);
 void blu_replace(MlirOperation op, MlirValue by); /* all uses of op's result; op goes away */
+bool blu_is_call(MlirOperation op);               /* func.call */
+bool blu_is_launch(MlirOperation op);             /* what takes time in a function of kernels: a call or a scan */
+bool blu_is_kernel(MlirOperation func);
+/* The result that is the same bytes as the operand at u: of a reshape, or the last value of a scan's carry; null: none. */
+MlirValue blu_same_bytes(MlirOpOperand u);
+/* The value that v is another name of: through reshapes, and from last values of carries to first ones. */
+MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */
+bool blu_accumulates(MlirModule m);               /* is a step of several micro-batches? Then @train adds up gradients, and @update takes them */
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);
 void blu_set_ints(MlirOperation op, const char *name, int n, const int64_t *v);

@@ -1,7 +1,11 @@
 /* plan.c - gives every value its place in the arena. First what is kept between runs (parameters, state, scalars), then, from
  * the same offset on for every function, what a run needs: live ranges over the launches, placed largest first at the lowest
  * offset that is free during the whole range. A new value of a parameter or state is written over the old one if nobody reads
- * that later; else it is copied at the end. Nothing here depends on the target. */
+ * that later; else it is copied at the end. Nothing here depends on the target.
+ *
+ * A scan is one launch. Its carries stay in the places of their first values, which the body changes in place; what else a run
+ * of the body needs is one range of the function, the frame. Inside of the body, offsets count from the start of the frame, and
+ * what comes from outside is BLU_PLACE_OUTSIDE - k, the k-th of the scan's own places. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +17,22 @@
 enum { ALIGN = 64 };
 
 typedef struct { const char *role, *name; BluType type; int64_t offset; } Kept;
-typedef struct { MlirValue value; int64_t bytes, offset; int from, to; } Range; /* launches [from, to]; offset -1: not placed */
+typedef struct { MlirValue value; int64_t bytes, offset; int from, to; } Range; /* launches [from, to]; value null: a frame */
 
 typedef struct {
   MlirModule module;
   Kept *kept;
   int nkept, cap;
   int64_t kept_bytes;
+  bool good;
 } Plan;
 
 typedef struct {
   Plan *plan;
-  MlirOperation func;
-  MlirOperation *call;
+  MlirOperation func, scan; /* scan: whose body func is, or null */
+  MlirOperation *call;      /* calls and scans */
   int ncalls, commit;
-  BluMap index;    /* call -> its number + 1 */
+  BluMap index;    /* call or scan -> its number + 1 */
   BluMap place;    /* value -> offset + 1, once known */
   Range *range;
   int nranges;
@@ -35,14 +40,11 @@ typedef struct {
 
 static int64_t aligned(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 static int64_t bytes_of(const BluType *t) { return blu_type_count(t) * blu_elem_bytes(t->elem); }
-static bool is_call(MlirOperation op) {
-  return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), mlirStringRefCreateFromCString("func.call"));
-}
 
 /* ---- what is kept ---- */
 
 static bool role_is_kept(const char *role) {
-  static const char *const roles[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(role, roles[i])) return true;
   return false;
@@ -62,10 +64,10 @@ static void keep(Plan *p, const BluPort *port, const char *role) {
 }
 
 static void keep_all(Plan *p, MlirOperation *funcs, int n) {
-  static const char *const order[] = {"param", "state", "cache", "run", "step", "seed", "rows"};
+  static const char *const order[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
   for (size_t r = 0; r < sizeof order / sizeof *order; r++)
     for (int i = 0; i < n; i++) {
-      if (*blu_get_string(funcs[i], "blu.kernel")) continue;
+      if (blu_is_kernel(funcs[i])) continue;
       for (int k = 0; k < blu_func_nresults(funcs[i]); k++) {
         BluPort port = blu_func_result(funcs[i], k);
         keep(p, &port, order[r]);
@@ -79,34 +81,44 @@ static void keep_all(Plan *p, MlirOperation *funcs, int n) {
 
 /* ---- live ranges ---- */
 
-/* The value whose bytes v names: through reshapes. */
-static MlirValue root_of(MlirValue v) {
-  while (blu_is(blu_def(v), "reshape")) v = mlirOperationGetOperand(blu_def(v), 0);
-  return v;
-}
-
 static int number_of(const Func *f, MlirOperation op) { return (int)(intptr_t)blu_map_get(&f->index, op.ptr) - 1; }
 
-/* The last launch that reads v or a view of it; ncalls: used by the return; -1: never. */
-static int last_use(const Func *f, MlirValue v) {
+static int last_use(const Func *f, MlirValue v, MlirOpOperand but);
+
+/* The last launch that use u makes read its value; ncalls: the return; a carry lives on in the scan's result. */
+static int use_until(const Func *f, MlirOpOperand u, MlirOpOperand but) {
+  MlirOperation user = mlirOpOperandGetOwner(u);
+  MlirValue same = blu_same_bytes(u);
+  int at = blu_is_launch(user) ? number_of(f, user) : blu_is(user, "guard") ? f->commit : blu_is(user, "reshape") ? -1 : f->ncalls;
+  int later = mlirValueIsNull(same) ? -1 : last_use(f, same, but);
+  return later > at ? later : at;
+}
+
+/* The last launch that reads v or a view of it, use `but` (or null) left out; -1: never. */
+static int last_use(const Func *f, MlirValue v, MlirOpOperand but) {
   int last = -1;
   for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
-    MlirOperation user = mlirOpOperandGetOwner(u);
-    int at = blu_is(user, "reshape") ? last_use(f, mlirOperationGetResult(user, 0)) : is_call(user) ? number_of(f, user)
-             : blu_is(user, "guard") ? f->commit : f->ncalls;
+    bool left_out = !mlirOpOperandIsNull(but) && mlirOperationEqual(mlirOpOperandGetOwner(u), mlirOpOperandGetOwner(but)) &&
+                    mlirOpOperandGetOperandNumber(u) == mlirOpOperandGetOperandNumber(but);
+    int at = left_out ? -1 : use_until(f, u, but);
     if (at > last) last = at;
   }
   return last;
 }
 
+static const MlirOpOperand no_use = {0};
+
 static void set_place(Func *f, MlirValue v, int64_t offset) { blu_map_set(&f->place, v.ptr, (void *)(intptr_t)(offset + 1)); }
-static int64_t place_of(const Func *f, MlirValue v) { return (int64_t)(intptr_t)blu_map_get(&f->place, root_of(v).ptr) - 1; }
+static int64_t place_of(const Func *f, MlirValue v) { return (int64_t)(intptr_t)blu_map_get(&f->place, blu_root(v).ptr) - 1; }
+
+static void add_bytes(Func *f, MlirValue v, int64_t bytes, int from, int to) {
+  f->range = blu_realloc(f->range, (size_t)(f->nranges + 1) * sizeof *f->range);
+  f->range[f->nranges++] = (Range){v, aligned(bytes), -1, from, to < from ? from : to};
+}
 
 static void add_range(Func *f, MlirValue v, int from) {
   BluType t = blu_value_type(v);
-  int to = last_use(f, v);
-  f->range = blu_realloc(f->range, (size_t)(f->nranges + 1) * sizeof *f->range);
-  f->range[f->nranges++] = (Range){v, aligned(bytes_of(&t)), -1, from, to < from ? from : to};
+  add_bytes(f, v, bytes_of(&t), from, last_use(f, v, no_use));
 }
 
 static int larger_first(const void *x, const void *y) {
@@ -135,7 +147,7 @@ static int64_t place_ranges(Func *f, int64_t base) {
       }
     }
     order[i]->offset = at;
-    set_place(f, order[i]->value, at);
+    if (!mlirValueIsNull(order[i]->value)) set_place(f, order[i]->value, at);
     if (at + order[i]->bytes > top) top = at + order[i]->bytes;
   }
   free(order);
@@ -178,18 +190,18 @@ static MlirOperation callee_of(const Plan *p, MlirOperation call) {
 /* May the result v of a launch take the place of argument `old` (null: the function doesn't read it)? */
 static bool may_replace(const Func *f, MlirValue v, MlirValue old) {
   MlirOperation call = blu_def(v);
-  if (mlirOperationIsNull(call) || !is_call(call) || blu_map_get(&f->place, v.ptr)) return false;
+  if (mlirOperationIsNull(call) || !blu_is_call(call) || blu_map_get(&f->place, v.ptr)) return false;
   int at = number_of(f, call);
   if (at < f->commit) return false; /* nothing that is kept changes before the guard */
   if (mlirValueIsNull(old)) return true;
-  if (last_use(f, old) > at) return false;
+  if (last_use(f, old, no_use) > at) return false;
   MlirOperation kernel = callee_of(f->plan, call);
   BluKernelInfo k;
   blu_kernel_info(kernel, &k);
-  if (k.kind != BLU_KERNEL_ROWS && k.kind != BLU_KERNEL_MATMUL) return last_use(f, old) < at;
+  if (k.kind != BLU_KERNEL_ROWS && k.kind != BLU_KERNEL_MATMUL) return last_use(f, old, no_use) < at;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++) {
     MlirValue in = mlirOperationGetOperand(call, i);
-    if (mlirValueEqual(root_of(in), old) && !reads_pointwise(kernel, mlirBlockGetArgument(blu_func_block(kernel), i), &k)) return false;
+    if (mlirValueEqual(blu_root(in), old) && !reads_pointwise(kernel, mlirBlockGetArgument(blu_func_block(kernel), i), &k)) return false;
   }
   return true;
 }
@@ -204,7 +216,7 @@ static void list_calls(Func *f) {
   f->commit = -1;
   for (int i = 0; i < n; i++) {
     if (blu_is(ops[i], "guard")) f->commit = f->ncalls;
-    if (!is_call(ops[i])) continue;
+    if (!blu_is_launch(ops[i])) continue;
     f->call[f->ncalls++] = ops[i];
     blu_map_set(&f->index, ops[i].ptr, (void *)(intptr_t)f->ncalls);
   }
@@ -230,11 +242,10 @@ static MlirOperation copy_kernel(MlirModule m, MlirLocation loc, const BluType *
   return kernel;
 }
 
-/* A launch at the end of f that copies v; returns its result. */
-static MlirValue append_copy(Func *f, MlirValue v) {
+/* A launch before `before` that copies v; returns its result. */
+static MlirValue insert_copy(Func *f, MlirValue v, MlirOperation before) {
   BluType t = blu_value_type(v);
-  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f->func));
-  MlirLocation loc = mlirOperationGetLocation(end);
+  MlirLocation loc = mlirOperationGetLocation(before);
   MlirOperation kernel = copy_kernel(f->plan->module, loc, &t);
   MlirContext ctx = mlirModuleGetContext(f->plan->module);
   MlirOperationState st = mlirOperationStateGet(mlirStringRefCreateFromCString("func.call"), loc);
@@ -245,9 +256,30 @@ static MlirValue append_copy(Func *f, MlirValue v) {
   mlirOperationStateAddOperands(&st, 1, &v);
   mlirOperationStateAddResults(&st, 1, &type_of);
   MlirOperation call = mlirOperationCreate(&st);
-  mlirBlockInsertOwnedOperationBefore(blu_func_block(f->func), end, call);
+  mlirBlockInsertOwnedOperationBefore(blu_func_block(f->func), before, call);
   list_calls(f);
   return mlirOperationGetResult(call, 0);
+}
+
+static MlirValue append_copy(Func *f, MlirValue v) { return insert_copy(f, v, mlirBlockGetTerminator(blu_func_block(f->func))); }
+
+/* The first value of a carry is overwritten: if somebody else reads it during the scan or later, or if it is an argument, the scan
+ * gets a copy. */
+static void own_carries(Func *f) {
+  for (int i = 0; i < f->ncalls; i++) {
+    BluScan s;
+    if (!blu_scan_of(f->call[i], &s)) continue;
+    MlirOperation scan = f->call[i];
+    for (int k = 0; k < s.carries; k++) {
+      MlirValue v = mlirOperationGetOperand(scan, k), root = blu_root(v);
+      MlirOpOperand use = mlirValueGetFirstUse(v);
+      while (!mlirOperationEqual(mlirOpOperandGetOwner(use), scan) || mlirOpOperandGetOperandNumber(use) != (unsigned)k)
+        use = mlirOpOperandGetNextUse(use);
+      if (!mlirValueIsABlockArgument(root) && last_use(f, root, use) < number_of(f, scan)) continue;
+      mlirOperationSetOperand(scan, k, insert_copy(f, v, scan));
+    }
+    i = number_of(f, scan);
+  }
 }
 
 /* The argument of f with this role and name; null: none. */
@@ -259,68 +291,136 @@ static MlirValue argument(const Func *f, const char *role, const char *name) {
   return (MlirValue){0};
 }
 
-/* Results that are parameters or state go to their kept places: directly, or by a copy at the end. A result that is the old value of
- * another kept tensor is first copied aside, so that no new value is written over it before: a swap works. */
-static void place_kept_results(Func *f) {
-  MlirOperation end = mlirBlockGetTerminator(blu_func_block(f->func));
+/* Where result i of f has to be, and the argument that is there before; false: anywhere. */
+static bool target_of(const Func *f, int i, int64_t *offset, MlirValue *old) {
+  BluScan s;
+  MlirBlock block = blu_func_block(f->func);
+  if (!mlirOperationIsNull(f->scan)) {
+    blu_scan_of(f->scan, &s);
+    *old = i < s.carries ? mlirBlockGetArgument(block, i) : (MlirValue){0};
+    *offset = BLU_PLACE_OUTSIDE - (i < s.carries ? i : s.carries + s.sequences + s.fixed + i);
+    return true;
+  }
+  BluPort p = blu_func_result(f->func, i);
+  const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
+  if (!k) return false;
+  *old = argument(f, p.role, p.name);
+  *offset = k->offset;
+  return true;
+}
+
+/* Moves the reshapes behind which v is an argument to the front of the block; returns the op that follows them. */
+static MlirOperation to_front(MlirBlock block, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (mlirOperationIsNull(d)) return mlirBlockGetFirstOperation(block);
+  MlirOperation first = to_front(block, mlirOperationGetOperand(d, 0));
+  if (!mlirOperationEqual(first, d)) mlirOperationMoveBefore(d, first);
+  return mlirOperationGetNextInBlock(d);
+}
+
+/* Results that have a place go there: directly, or by a copy at the end. A result that is the old value of another such tensor is
+ * first copied aside, so that no new value is written over it before: a swap works. */
+static void place_results(Func *f) {
+  MlirBlock block = blu_func_block(f->func);
+  MlirOperation end = mlirBlockGetTerminator(block);
   int n = blu_func_nresults(f->func);
   for (int aside = 1; aside >= 0; aside--)
     for (int i = 0; i < n; i++) {
-      BluPort p = blu_func_result(f->func, i);
-      const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
-      MlirValue v = root_of(mlirOperationGetOperand(end, i)), old = argument(f, p.role, p.name);
-      if (!k || (!mlirValueIsNull(old) && mlirValueEqual(v, old))) continue;
-      if (aside) {
-        if (mlirValueIsABlockArgument(v)) mlirOperationSetOperand(end, i, append_copy(f, mlirOperationGetOperand(end, i)));
+      MlirValue v = blu_root(mlirOperationGetOperand(end, i)), old;
+      int64_t offset;
+      if (!target_of(f, i, &offset, &old) || (!mlirValueIsNull(old) && mlirValueEqual(v, old))) continue;
+      if (aside) { /* in a body at its start, where all that it gets is still there, so that a carry can then be changed in place */
+        if (!mlirValueIsABlockArgument(v)) continue;
+        MlirValue from = mlirOperationGetOperand(end, i);
+        MlirOperation before = mlirOperationIsNull(f->scan) ? end : to_front(block, from);
+        mlirOperationSetOperand(end, i, insert_copy(f, from, before));
         continue;
       }
       if (!may_replace(f, v, old)) {
         v = append_copy(f, mlirOperationGetOperand(end, i));
         mlirOperationSetOperand(end, i, v);
       }
-      set_place(f, v, k->offset);
+      set_place(f, v, offset);
     }
 }
 
-static int64_t plan_function(Plan *p, MlirOperation func) {
-  Func f = {.plan = p, .func = func};
-  MlirBlock block = blu_func_block(func);
-  MlirOperation end = mlirBlockGetTerminator(block);
-  list_calls(&f);
-  int nargs = blu_func_nargs(func), nresults = blu_func_nresults(func);
-  for (int i = 0; i < nargs; i++) {
-    BluPort port = blu_func_arg(func, i);
-    if (role_is_kept(port.role)) set_place(&f, mlirBlockGetArgument(block, i), find_kept(p, port.role, port.name)->offset);
-  }
-  place_kept_results(&f);
-  for (int i = 0; i < nargs; i++)
-    if (!role_is_kept(blu_func_arg(func, i).role)) add_range(&f, mlirBlockGetArgument(block, i), 0);
-  for (int i = 0; i < f.ncalls; i++)
-    for (intptr_t k = 0; k < mlirOperationGetNumResults(f.call[i]); k++) {
-      MlirValue v = mlirOperationGetResult(f.call[i], k);
-      if (!blu_map_get(&f.place, v.ptr)) add_range(&f, v, i);
-    }
-  int64_t top = place_ranges(&f, p->kept_bytes);
-  check_ranges(&f);
+static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan);
 
+/* The bytes that one run of the body of `scan` needs. */
+static int64_t plan_body(Plan *p, MlirOperation scan) {
+  MlirOperation body = blu_scan_body(scan);
+  if (blu_get_int(body, "blu.bytes", -1) >= 0) p->good = blu_error(mlirOperationGetLocation(scan), "another scan has this body");
+  return plan_function(p, body, scan);
+}
+
+static void place_arguments(Func *f) {
+  MlirBlock block = blu_func_block(f->func);
+  for (int i = 0; i < blu_func_nargs(f->func); i++) {
+    BluPort port = blu_func_arg(f->func, i);
+    if (!mlirOperationIsNull(f->scan)) set_place(f, mlirBlockGetArgument(block, i), BLU_PLACE_OUTSIDE - i);
+    else if (role_is_kept(port.role)) set_place(f, mlirBlockGetArgument(block, i), find_kept(f->plan, port.role, port.name)->offset);
+  }
+}
+
+/* Ranges of what has no place yet: arguments, results of launches, frames. */
+static void list_ranges(Func *f) {
+  MlirBlock block = blu_func_block(f->func);
+  for (int i = 0; i < blu_func_nargs(f->func); i++)
+    if (!blu_map_get(&f->place, mlirBlockGetArgument(block, i).ptr)) add_range(f, mlirBlockGetArgument(block, i), 0);
+  for (int i = 0; i < f->ncalls; i++) {
+    BluScan s = {0};
+    bool loop = blu_scan_of(f->call[i], &s);
+    for (intptr_t k = loop ? s.carries : 0; k < mlirOperationGetNumResults(f->call[i]); k++) {
+      MlirValue v = mlirOperationGetResult(f->call[i], k);
+      if (!blu_map_get(&f->place, v.ptr)) add_range(f, v, i);
+    }
+    if (loop) add_bytes(f, (MlirValue){0}, plan_body(f->plan, f->call[i]), i, i);
+  }
+}
+
+static int64_t frame_of(const Func *f, int launch) {
+  for (int i = 0; i < f->nranges; i++)
+    if (mlirValueIsNull(f->range[i].value) && f->range[i].from == launch) return f->range[i].offset;
+  return 0;
+}
+
+static void write_places(const Func *f) {
+  MlirBlock block = blu_func_block(f->func);
+  MlirOperation end = mlirBlockGetTerminator(block);
+  int nargs = blu_func_nargs(f->func), nresults = blu_func_nresults(f->func);
   int64_t *places = blu_alloc(((size_t)nargs + (size_t)nresults + 1) * sizeof *places);
-  for (int i = 0; i < nargs; i++) places[i] = place_of(&f, mlirBlockGetArgument(block, i));
-  blu_set_ints(func, "blu.args", nargs, places);
-  for (int i = 0; i < nresults; i++) places[i] = place_of(&f, mlirOperationGetOperand(end, i));
-  blu_set_ints(func, "blu.results", nresults, places);
+  for (int i = 0; i < nargs; i++) places[i] = place_of(f, mlirBlockGetArgument(block, i));
+  blu_set_ints(f->func, "blu.args", nargs, places);
+  for (int i = 0; i < nresults; i++) places[i] = place_of(f, mlirOperationGetOperand(end, i));
+  blu_set_ints(f->func, "blu.results", nresults, places);
   free(places);
-  for (int i = 0; i < f.ncalls; i++) {
-    int nin = (int)mlirOperationGetNumOperands(f.call[i]), nout = (int)mlirOperationGetNumResults(f.call[i]);
-    places = blu_alloc((size_t)(nin + nout + 1) * sizeof *places);
-    for (int k = 0; k < nin; k++) places[k] = place_of(&f, mlirOperationGetOperand(f.call[i], k));
-    for (int k = 0; k < nout; k++) places[nin + k] = place_of(&f, mlirOperationGetResult(f.call[i], k));
-    blu_set_ints(f.call[i], "blu.places", nin + nout, places);
+  for (int i = 0; i < f->ncalls; i++) {
+    MlirOperation o = f->call[i];
+    int nin = (int)mlirOperationGetNumOperands(o), n = nin + (int)mlirOperationGetNumResults(o);
+    places = blu_alloc((size_t)(n + 1) * sizeof *places);
+    for (int k = 0; k < n; k++) places[k] = place_of(f, k < nin ? mlirOperationGetOperand(o, k) : mlirOperationGetResult(o, k - nin));
+    if (!blu_is_call(o)) places[n++] = frame_of(f, i);
+    blu_set_ints(o, "blu.places", n, places);
     free(places);
   }
+}
+
+/* `scan`: whose body func is; null: a function of its own. Returns the end of its part of the arena, or of its frame. */
+static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan) {
+  Func f = {.plan = p, .func = func, .scan = scan};
+  int64_t base = mlirOperationIsNull(scan) ? p->kept_bytes : 0;
+  list_calls(&f);
+  place_arguments(&f);
+  own_carries(&f);
+  place_results(&f);
+  list_ranges(&f);
+  int64_t top = place_ranges(&f, base);
+  check_ranges(&f);
+  write_places(&f);
   bool changes = false; /* a function that keeps nothing has nothing to commit */
-  for (int i = 0; i < nresults; i++) changes |= role_is_kept(blu_func_result(func, i).role);
-  blu_set_int(func, "blu.commit", changes ? f.commit : f.ncalls);
-  blu_set_int(func, "blu.bytes", top - p->kept_bytes);
+  for (int i = 0; i < blu_func_nresults(func); i++) changes |= role_is_kept(blu_func_result(func, i).role);
+  if (mlirOperationIsNull(scan)) blu_set_int(func, "blu.commit", changes ? f.commit : f.ncalls);
+  blu_set_int(func, "blu.bytes", top - base);
   free(f.call), free(f.range);
   blu_map_free(&f.index), blu_map_free(&f.place);
   return top;
@@ -329,17 +429,17 @@ static int64_t plan_function(Plan *p, MlirOperation func) {
 bool blu_pass_plan(MlirModule m) {
   int n;
   MlirOperation *funcs = blu_module_funcs(m, &n);
-  Plan p = {.module = m};
+  Plan p = {.module = m, .good = true};
   keep_all(&p, funcs, n);
   int64_t arena = p.kept_bytes;
   for (int i = 0; i < n; i++) {
-    if (*blu_get_string(funcs[i], "blu.kernel")) continue;
-    int64_t top = plan_function(&p, funcs[i]);
+    if (blu_is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
+    int64_t top = plan_function(&p, funcs[i], (MlirOperation){0});
     if (top > arena) arena = top;
   }
   blu_set_int(mlirModuleGetOperation(m), "blu.kept", p.kept_bytes);
   blu_set_int(mlirModuleGetOperation(m), "blu.arena", arena);
   free(p.kept);
   free(funcs);
-  return true;
+  return p.good;
 }

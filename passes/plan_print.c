@@ -11,14 +11,17 @@ static int64_t place(MlirOperation op, const char *list, int i) {
   return mlirDenseI64ArrayGetElement(mlirOperationGetAttributeByName(op, mlirStringRefCreateFromCString(list)), i);
 }
 
-static bool is_call(MlirOperation op) {
-  return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), mlirStringRefCreateFromCString("func.call"));
+static void print_slot(FILE *out, int64_t offset, const BluType *t, const char *name, const char *note) {
+  char type[200], at[32] = "outside"; /* of a body's frame */
+  int64_t bytes = blu_type_count(t) * blu_elem_bytes(t->elem);
+  if (offset >= 0) snprintf(at, sizeof at, "%lld", (long long)offset);
+  fprintf(out, "  %12s %12lld  %-28s %-20s %s\n", at, (long long)bytes, name, blu_type_print(t, type, sizeof type), note);
 }
 
-static void print_slot(FILE *out, int64_t offset, const BluType *t, const char *name, const char *note) {
-  char type[200];
-  int64_t bytes = blu_type_count(t) * blu_elem_bytes(t->elem);
-  fprintf(out, "  %12lld %12lld  %-28s %-20s %s\n", (long long)offset, (long long)bytes, name, blu_type_print(t, type, sizeof type), note);
+/* Results of a launch that have places of their own: those of a scan after its carries. */
+static int first_own(MlirOperation launch) {
+  BluScan s;
+  return blu_scan_of(launch, &s) ? s.carries : 0;
 }
 
 /* Parameters, state and scalars: as the functions' ports name them, each once. */
@@ -28,7 +31,7 @@ static void print_kept(FILE *out, MlirOperation *funcs, int n, int64_t kept) {
     BluPort best = {0};
     int64_t at = kept;
     for (int i = 0; i < n; i++) {
-      if (*blu_get_string(funcs[i], "blu.kernel")) continue;
+      if (blu_is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
       for (int pass = 0; pass < 2; pass++)
         for (int k = 0, m = pass ? blu_func_nresults(funcs[i]) : blu_func_nargs(funcs[i]); k < m; k++) {
           int64_t o = place(funcs[i], pass ? "blu.results" : "blu.args", k);
@@ -43,15 +46,17 @@ static void print_kept(FILE *out, MlirOperation *funcs, int n, int64_t kept) {
   }
 }
 
-static int last_reader(MlirOperation *calls, int n, MlirValue v) {
+static int last_reader(MlirOperation *launch, int n, MlirValue v) {
   int last = -1;
   for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
     MlirOperation user = mlirOpOperandGetOwner(u);
-    int at = n;
+    MlirValue same = blu_same_bytes(u);
+    int at = blu_is_launch(user) || !mlirValueIsNull(same) ? -1 : n;
     if (blu_is(user, "guard")) continue;
-    if (blu_is(user, "reshape")) at = last_reader(calls, n, mlirOperationGetResult(user, 0));
-    for (int i = 0; is_call(user) && i < n; i++)
-      if (mlirOperationEqual(calls[i], user)) at = i;
+    for (int i = 0; blu_is_launch(user) && i < n; i++)
+      if (mlirOperationEqual(launch[i], user)) at = i;
+    int later = mlirValueIsNull(same) ? -1 : last_reader(launch, n, same);
+    if (later > at) at = later;
     if (at > last) last = at;
   }
   return last;
@@ -75,11 +80,13 @@ static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, 
     MlirValue v = mlirBlockGetArgument(block, i);
     add_live(live, n, kept, place(f, "blu.args", i), v, 0, last_reader(calls, n, v));
   }
-  for (int i = 0; i < n; i++)
-    for (int k = 0, nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
+  for (int i = 0; i < n; i++) {
+    for (int k = first_own(calls[i]), nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
       MlirValue v = mlirOperationGetResult(calls[i], k);
       add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, last_reader(calls, n, v));
     }
+    if (!blu_is_call(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
+  }
   for (int i = 0; i < n; i++)
     if (live[i] > most) most = live[i];
   fprintf(out, "  largest live set %lld bytes, planned %lld", (long long)most, (long long)planned);
@@ -90,22 +97,22 @@ static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, 
   free(live);
 }
 
-static void print_function(FILE *out, MlirOperation f, int64_t kept) {
+static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
   int n, calls = 0, commit = (int)blu_get_int(f, "blu.commit", 0);
   MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
   for (int i = 0; i < n; i++)
-    if (is_call(ops[i])) ops[calls++] = ops[i];
-  fprintf(out, "\nfunction %s: %d launches, %lld bytes\n", blu_func_name(f), calls, (long long)blu_get_int(f, "blu.bytes", 0));
-  for (int i = 0; i < blu_func_nargs(f); i++) {
-    BluPort p = blu_func_arg(f, i);
-    if (!strcmp(p.role, "data") || !strcmp(p.role, "input")) print_slot(out, place(f, "blu.args", i), &p.type, p.name, p.role);
-  }
+    if (blu_is_launch(ops[i])) ops[calls++] = ops[i];
   for (int i = 0; i < calls; i++) {
-    MlirAttribute callee = mlirOperationGetAttributeByName(ops[i], mlirStringRefCreateFromCString("callee"));
     int nin = (int)mlirOperationGetNumOperands(ops[i]);
+    BluScan s;
     if (i == commit && commit) fprintf(out, "  -- commit: what follows changes parameters and state --\n");
-    fprintf(out, "  %3d %s\n", i, mlirFlatSymbolRefAttrGetValue(callee).data);
-    for (int k = 0; k < (int)mlirOperationGetNumResults(ops[i]); k++) {
+    if (blu_scan_of(ops[i], &s)) {
+      fprintf(out, "  %3d %s, %lld times\n", i, s.body, (long long)s.steps);
+    } else {
+      MlirAttribute callee = mlirOperationGetAttributeByName(ops[i], mlirStringRefCreateFromCString("callee"));
+      fprintf(out, "  %3d %s\n", i, mlirFlatSymbolRefAttrGetValue(callee).data);
+    }
+    for (int k = first_own(ops[i]); k < (int)mlirOperationGetNumResults(ops[i]); k++) {
       MlirValue v = mlirOperationGetResult(ops[i], k);
       BluType t = blu_value_type(v);
       int last = last_reader(ops, calls, v);
@@ -115,7 +122,30 @@ static void print_function(FILE *out, MlirOperation f, int64_t kept) {
     }
   }
   if (calls) print_live(out, f, ops, calls, kept);
+  for (int i = 0; i < calls; i++) {
+    if (blu_is_call(ops[i])) continue;
+    MlirOperation body = blu_scan_body(ops[i]);
+    fprintf(out, "\nbody %s: %lld bytes, from the start of its frame\n", blu_func_name(body), (long long)blu_get_int(body, "blu.bytes", 0));
+    print_launches(out, body, 0);
+  }
   free(ops);
+}
+
+static int count_launches(MlirOperation f) {
+  int n, launches = 0;
+  MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
+  for (int i = 0; i < n; i++) launches += blu_is_launch(ops[i]);
+  free(ops);
+  return launches;
+}
+
+static void print_function(FILE *out, MlirOperation f, int64_t kept) {
+  fprintf(out, "\nfunction %s: %d launches, %lld bytes\n", blu_func_name(f), count_launches(f), (long long)blu_get_int(f, "blu.bytes", 0));
+  for (int i = 0; i < blu_func_nargs(f); i++) {
+    BluPort p = blu_func_arg(f, i);
+    if (!strcmp(p.role, "data") || !strcmp(p.role, "input")) print_slot(out, place(f, "blu.args", i), &p.type, p.name, p.role);
+  }
+  print_launches(out, f, kept);
 }
 
 char *blu_plan_print(MlirModule m) {
@@ -130,7 +160,7 @@ char *blu_plan_print(MlirModule m) {
   fprintf(out, "  %12s %12s  %-28s %-20s %s\n", "offset", "bytes", "kept", "type", "role");
   print_kept(out, funcs, n, kept);
   for (int i = 0; i < n; i++)
-    if (!*blu_get_string(funcs[i], "blu.kernel")) print_function(out, funcs[i], kept);
+    if (!blu_is_kernel(funcs[i]) && !blu_is_body(funcs[i])) print_function(out, funcs[i], kept);
   free(funcs);
   fclose(out);
   return text;

@@ -187,13 +187,36 @@ static bool run_cse(MlirModule m) {
   return good;
 }
 
-bool blu_pass_simplify(MlirModule m) {
+static bool simplify_scans(MlirModule m) {
+  int n, k;
+  bool changed = false;
+  MlirOperation *funcs = blu_module_funcs(m, &n);
+  for (int i = 0; i < n; i++) {
+    MlirOperation *ops = blu_block_ops(blu_func_block(funcs[i]), &k);
+    for (int j = 0; j < k; j++) changed |= blu_is(ops[j], "scan") && blu_simplify_scan(ops[j]);
+    free(ops);
+  }
+  free(funcs);
+  return changed;
+}
+
+static void each_function(MlirModule m, void (*run)(MlirBlock block)) {
   int n;
   MlirOperation *funcs = blu_module_funcs(m, &n);
-  for (int i = 0; i < n; i++)
-    while (rewrite_block(blu_func_block(funcs[i]))) continue;
-  bool good = run_cse(m);
-  for (int i = 0; i < n; i++) blu_remove_dead(blu_func_block(funcs[i]));
+  for (int i = 0; i < n; i++) run(blu_func_block(funcs[i]));
   free(funcs);
+}
+
+static void rewrite(MlirBlock block) {
+  while (rewrite_block(block)) continue;
+}
+
+bool blu_pass_simplify(MlirModule m) {
+  each_function(m, rewrite);
+  bool good = run_cse(m);
+  do { /* a scan that loses a result may leave others without users */
+    each_function(m, blu_remove_dead);
+    blu_remove_orphans(m);
+  } while (simplify_scans(m));
   return good;
 }

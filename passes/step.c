@@ -1,5 +1,6 @@
 /* step.c - one function per train step: forward and gradient, squared norms of all gradients, a guard, clipping and the
- * optimizer. What stands before the guard changes nothing; the runtime looks at loss and norms there (docs/ir.md). */
+ * optimizer. What stands before the guard changes nothing; the runtime looks at loss and norms there (docs/ir.md). Where a step may be
+ * of several micro-batches, two functions: @train for one of them, @update for the rest. */
 #include <stdlib.h>
 #include <string.h>
 #include "dialects/map.h"
@@ -61,16 +62,19 @@ static MlirValue sum_of_squares(BluBuilder *b, MlirValue g) {
   return blu_value_type(g).rank ? blu_build(b, "sum", &all, 1, &square) : square;
 }
 
-/* Gradients times min(1, clip / norm). */
-static void clip(BluBuilder *b, MlirOperation f, const Ports *args, MlirValue norm, Ports *grads) {
+/* min(1, clip / norm) */
+static MlirValue clip_factor(BluBuilder *b, MlirOperation f, const Ports *args, MlirValue norm) {
   MlirValue limit;
   inline_func(b, f, args, NULL, &limit);
   limit = blu_cast_to(b, limit, BLU_F32);
-  MlirValue scale = blu_build(b, "where", NULL, 3, (MlirValue[]){blu_build2(b, "gt", norm, limit), blu_build2(b, "div", limit, norm),
-                                                               blu_constant_like(b, norm, 1)});
+  return blu_build(b, "where", NULL, 3, (MlirValue[]){blu_build2(b, "gt", norm, limit), blu_build2(b, "div", limit, norm),
+                                                      blu_constant_like(b, norm, 1)});
+}
+
+static void scale_gradients(BluBuilder *b, Ports *grads, MlirValue factor) {
   for (int i = 0; i < grads->n; i++) {
     BluType t = blu_value_type(grads->value[i]);
-    grads->value[i] = blu_build2(b, "mul", grads->value[i], blu_broadcast_to(b, blu_cast_to(b, scale, t.elem), &t));
+    grads->value[i] = blu_build2(b, "mul", grads->value[i], blu_broadcast_to(b, blu_cast_to(b, factor, t.elem), &t));
   }
 }
 
@@ -82,54 +86,136 @@ static bool is_updated(MlirOperation update, const char *param) {
   return false;
 }
 
+/* Clones @train: its results, gradients, and the new values of the model's own state. */
+static void inline_train(BluBuilder *b, MlirOperation train, MlirOperation update, const Ports *args, Ports *results, Ports *grads, Ports *states) {
+  int n = blu_func_nresults(train);
+  MlirValue *out = blu_alloc((size_t)(n + 1) * sizeof *out);
+  inline_func(b, train, args, NULL, out);
+  for (int i = 0; i < n; i++) {
+    BluPort p = blu_func_result(train, i);
+    if (strcmp(p.role, "grad")) port_add(strcmp(p.role, "state") ? results : states, p, out[i]);
+    else if (is_updated(update, p.name)) port_add(grads, p, out[i]); /* a frozen parameter's gradient is nobody's */
+  }
+  free(out);
+}
+
+/* Squares of each gradient times `scale` (null: 1) squared, and the norm of all, which is returned (null: no gradients). */
+static MlirValue add_norms(BluBuilder *b, const Ports *grads, MlirValue scale, Ports *results) {
+  MlirValue norm = {0}, scale2 = mlirValueIsNull(scale) ? scale : blu_build2(b, "mul", scale, scale);
+  MlirLocation loc = b->loc;
+  for (int i = 0; i < grads->n; i++) {
+    if (!mlirOperationIsNull(blu_def(grads->value[i]))) b->loc = mlirOperationGetLocation(blu_def(grads->value[i]));
+    MlirValue square = blu_cast_to(b, sum_of_squares(b, grads->value[i]), BLU_F32);
+    if (!mlirValueIsNull(scale)) square = blu_build2(b, "mul", square, scale2);
+    port_add(results, (BluPort){.role = "squares", .name = grads->port[i].name, .type = blu_value_type(square)}, square);
+    norm = i ? blu_build2(b, "add", norm, square) : square;
+  }
+  b->loc = loc;
+  if (!grads->n) return norm;
+  norm = blu_build1(b, "sqrt", norm);
+  port_add(results, (BluPort){.role = "norm", .name = "norm", .type = blu_value_type(norm)}, norm);
+  return norm;
+}
+
+static void inline_update(BluBuilder *b, MlirOperation update, const Ports *args, const Ports *grads, Ports *results) {
+  int n = blu_func_nresults(update);
+  MlirValue *out = blu_alloc((size_t)(n + 1) * sizeof *out);
+  inline_func(b, update, args, grads, out);
+  for (int i = 0; i < n; i++) port_add(results, blu_func_result(update, i), out[i]);
+  free(out);
+}
+
+/* A function with these arguments, whose values are filled in. */
+static MlirOperation start(MlirModule m, MlirLocation loc, const char *name, Ports *args, BluBuilder *b) {
+  MlirBlock block;
+  MlirOperation f = blu_func_make(m, loc, name, args->n, args->port, &block);
+  *b = (BluBuilder){mlirModuleGetContext(m), loc, block, {0}};
+  for (int i = 0; i < args->n; i++) args->value[i] = mlirBlockGetArgument(block, i);
+  return f;
+}
+
 static void make_step(MlirModule m, MlirOperation train, MlirOperation update, MlirOperation clip_func) {
   MlirLocation loc = mlirOperationGetLocation(train);
   Ports args = {0}, grads = {0}, results = {0}, states = {0};
   collect_args(&args, train);
   collect_args(&args, update);
   collect_args(&args, clip_func);
-
-  MlirBlock block;
-  MlirOperation step = blu_func_make(m, loc, "train", args.n, args.port, &block);
-  BluBuilder b = {mlirModuleGetContext(m), loc, block, {0}};
-  for (int i = 0; i < args.n; i++) args.value[i] = mlirBlockGetArgument(block, i);
-
-  int n = blu_func_nresults(train);
-  MlirValue *out = blu_alloc((size_t)(n + 1) * sizeof *out);
-  inline_func(&b, train, &args, NULL, out);
-  for (int i = 0; i < n; i++) {
-    BluPort p = blu_func_result(train, i);
-    if (strcmp(p.role, "grad")) port_add(strcmp(p.role, "state") ? &results : &states, p, out[i]);
-    else if (is_updated(update, p.name)) port_add(&grads, p, out[i]); /* a frozen parameter's gradient is nobody's */
-  }
-  MlirValue norm = {0};
-  for (int i = 0; i < grads.n; i++) {
-    if (!mlirOperationIsNull(blu_def(grads.value[i]))) b.loc = mlirOperationGetLocation(blu_def(grads.value[i]));
-    MlirValue square = blu_cast_to(&b, sum_of_squares(&b, grads.value[i]), BLU_F32);
-    port_add(&results, (BluPort){.role = "squares", .name = grads.port[i].name, .type = blu_value_type(square)}, square);
-    norm = i ? blu_build2(&b, "add", norm, square) : square;
-  }
-  b.loc = loc;
-  if (grads.n) {
-    norm = blu_build1(&b, "sqrt", norm);
-    port_add(&results, (BluPort){.role = "norm", .name = "norm", .type = blu_value_type(norm)}, norm);
-  }
+  BluBuilder b;
+  MlirOperation step = start(m, loc, "train", &args, &b);
+  inline_train(&b, train, update, &args, &results, &grads, &states);
+  MlirValue norm = add_norms(&b, &grads, (MlirValue){0}, &results);
   blu_build(&b, "guard", NULL, results.n, results.value);
   for (int i = 0; i < states.n; i++) port_add(&results, states.port[i], states.value[i]); /* the model's own, such as running means */
-  if (grads.n && !mlirOperationIsNull(clip_func)) clip(&b, clip_func, &args, norm, &grads);
-  n = blu_func_nresults(update);
-  out = blu_realloc(out, (size_t)(n + 1) * sizeof *out);
-  inline_func(&b, update, &args, &grads, out);
-  for (int i = 0; i < n; i++) port_add(&results, blu_func_result(update, i), out[i]);
+  if (grads.n && !mlirOperationIsNull(clip_func)) scale_gradients(&b, &grads, clip_factor(&b, clip_func, &args, norm));
+  inline_update(&b, update, &args, &grads, &results);
   blu_func_return(step, loc, results.n, results.value, results.port);
-  free(out);
   free_ports(&args), free_ports(&grads), free_ports(&results), free_ports(&states);
+}
+
+/* ---- steps of several micro-batches ---- */
+
+/* A port for the sum of the gradients of each parameter that is updated. */
+static void add_sums(Ports *to, MlirOperation train, MlirOperation update) {
+  for (int i = 0; i < blu_func_nresults(train); i++) {
+    BluPort p = blu_func_result(train, i);
+    if (strcmp(p.role, "grad") || !is_updated(update, p.name)) continue;
+    port_add(to, (BluPort){.role = "gradient", .name = p.name, .type = p.type}, (MlirValue){0});
+  }
+}
+
+/* A micro-batch: forward pass and gradient, which is added to the sums. */
+static void make_micro_batch(MlirModule m, MlirOperation train, MlirOperation update) {
+  MlirLocation loc = mlirOperationGetLocation(train);
+  Ports args = {0}, grads = {0}, results = {0}, states = {0};
+  collect_args(&args, train);
+  add_sums(&args, train, update);
+  BluBuilder b;
+  MlirOperation f = start(m, loc, "train", &args, &b);
+  inline_train(&b, train, update, &args, &results, &grads, &states);
+  for (int i = 0; i < states.n; i++) port_add(&results, states.port[i], states.value[i]);
+  for (int i = 0; i < grads.n; i++) {
+    BluPort p = {.role = "gradient", .name = grads.port[i].name, .type = grads.port[i].type};
+    b.loc = mlirOperationIsNull(blu_def(grads.value[i])) ? loc : mlirOperationGetLocation(blu_def(grads.value[i]));
+    port_add(&results, p, blu_build2(&b, "add", args.value[port_find(&args, p.role, p.name)], grads.value[i]));
+  }
+  blu_func_return(f, loc, results.n, results.value, results.port);
+  free_ports(&args), free_ports(&grads), free_ports(&results), free_ports(&states);
+}
+
+/* The update by the sums divided by the total weight. Dividing is a factor on either side of the guard, one of the squares and one that
+ * joins clipping, so that no divided gradient is stored: the update reads the sums themselves. */
+static void make_update(MlirModule m, MlirOperation train, MlirOperation update, MlirOperation clip_func) {
+  MlirLocation loc = mlirOperationGetLocation(update);
+  Ports args = {0}, grads = {0}, results = {0};
+  collect_args(&args, update);
+  collect_args(&args, clip_func);
+  add_sums(&args, train, update);
+  BluType scalar = blu_type_make(BLU_F64, 0, NULL);
+  port_add(&args, (BluPort){.role = "total", .name = "total", .type = scalar}, (MlirValue){0});
+  BluBuilder b;
+  MlirOperation f = start(m, loc, "update", &args, &b);
+  MlirValue total = args.value[args.n - 1], zero = blu_constant(&b, &scalar, 0), one = blu_constant(&b, &scalar, 1);
+  MlirValue scale = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", total, zero), zero, blu_build2(&b, "div", one, total)});
+  scale = blu_cast_to(&b, scale, BLU_F32);
+  for (int i = 0; i < args.n; i++)
+    if (!strcmp(args.port[i].role, "gradient")) port_add(&grads, args.port[i], args.value[i]);
+  MlirValue norm = add_norms(&b, &grads, scale, &results);
+  blu_build(&b, "guard", NULL, results.n, results.value);
+  if (grads.n && !mlirOperationIsNull(clip_func)) scale = blu_build2(&b, "mul", scale, clip_factor(&b, clip_func, &args, norm));
+  scale_gradients(&b, &grads, scale);
+  for (int i = 0; i < grads.n; i++) grads.port[i].role = "grad"; /* as @update calls them */
+  inline_update(&b, update, &args, &grads, &results);
+  blu_func_return(f, loc, results.n, results.value, results.port);
+  free_ports(&args), free_ports(&grads), free_ports(&results);
 }
 
 bool blu_pass_step(MlirModule m) {
   MlirOperation train = blu_func_find(m, "train"), update = blu_func_find(m, "update"), clip_func = blu_func_find(m, "clip");
   if (mlirOperationIsNull(train) || mlirOperationIsNull(update)) return true;
-  make_step(m, train, update, clip_func);
+  if (blu_accumulates(m)) {
+    make_micro_batch(m, train, update);
+    make_update(m, train, update, clip_func);
+  } else make_step(m, train, update, clip_func);
   mlirOperationDestroy(train);
   mlirOperationDestroy(update);
   if (!mlirOperationIsNull(clip_func)) mlirOperationDestroy(clip_func);

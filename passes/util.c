@@ -41,19 +41,51 @@ MlirOperation *blu_module_funcs(MlirModule m, int *n) {
   return ops;
 }
 
+static bool is_dead(MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  if (!(op && op->pure) && !blu_is(o, "scan")) return false;
+  for (intptr_t i = 0, n = mlirOperationGetNumResults(o); i < n; i++)
+    if (!mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(o, i)))) return false;
+  return true;
+}
+
 void blu_remove_dead(MlirBlock block) {
   int n;
   MlirOperation *ops = list(block, &n);
-  for (int i = n - 1; i >= 0; i--) {
-    const BluOp *op = blu_op_of(ops[i]);
-    if (op && op->pure && mlirOpOperandIsNull(mlirValueGetFirstUse(mlirOperationGetResult(ops[i], 0)))) mlirOperationDestroy(ops[i]);
-  }
+  for (int i = n - 1; i >= 0; i--)
+    if (is_dead(ops[i])) mlirOperationDestroy(ops[i]);
   free(ops);
 }
 
 void blu_replace(MlirOperation op, MlirValue by) {
   mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(op, 0), by);
   mlirOperationDestroy(op);
+}
+
+bool blu_accumulates(MlirModule m) {
+  return !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.accumulate")));
+}
+
+bool blu_is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
+bool blu_is_launch(MlirOperation op) { return blu_is_call(op) || blu_is(op, "scan"); }
+bool blu_is_kernel(MlirOperation func) { return *blu_get_string(func, "blu.kernel") != 0; }
+
+MlirValue blu_same_bytes(MlirOpOperand u) {
+  MlirOperation user = mlirOpOperandGetOwner(u);
+  intptr_t i = (intptr_t)mlirOpOperandGetOperandNumber(u);
+  BluScan s;
+  bool same = blu_is(user, "reshape") || (blu_scan_of(user, &s) && i < s.carries);
+  return same ? mlirOperationGetResult(user, i) : (MlirValue){0};
+}
+
+MlirValue blu_root(MlirValue v) {
+  for (MlirOperation d = blu_def(v); !mlirOperationIsNull(d); d = blu_def(v)) {
+    BluScan s;
+    intptr_t i = mlirOpResultGetResultNumber(v);
+    if (!blu_is(d, "reshape") && !(blu_scan_of(d, &s) && i < s.carries)) break;
+    v = mlirOperationGetOperand(d, i);
+  }
+  return v;
 }
 
 const char *blu_func_name(MlirOperation f) { return blu_get_string(f, "sym_name"); }

@@ -63,14 +63,16 @@ static bool stage_refuse(const Stage *s, MlirOperation f, const BluWhy *why) {
 
 static bool is_kernel(MlirOperation f) { return *blu_get_string(f, "blu.kernel"); }
 
-/* All functions but kernels, which their callers run. */
+/* All functions but kernels and bodies, which their callers run. */
 static bool run_all(const Stage *s, Numbers *results) {
   int n;
   bool good = true;
   BluWhy why;
   MlirOperation *funcs = blu_module_funcs(s->m, &n);
-  for (int i = 0; i < n && good; i++)
-    if (!is_kernel(funcs[i]) && !blu_point_run(s->m, funcs[i], NULL, s->point, results, &why)) good = stage_refuse(s, funcs[i], &why);
+  for (int i = 0; i < n && good; i++) {
+    if (is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
+    if (!blu_point_run(s->m, funcs[i], NULL, s->point, results, NULL, &why)) good = stage_refuse(s, funcs[i], &why);
+  }
   free(funcs);
   return good;
 }
@@ -134,7 +136,7 @@ static bool expect_step(const Stage *s, const Numbers *graded, Numbers *expected
     *v = squares;
     blu_numbers_add(expected, "train", &(BluPort){.role = "squares", .name = g->name, .type = {.elem = BLU_F32}}, v);
   }
-  if (!mlirOperationIsNull(clip)) good = blu_point_run(s->m, clip, NULL, s->point, &limit, &why) || stage_refuse(s, clip, &why);
+  if (!mlirOperationIsNull(clip)) good = blu_point_run(s->m, clip, NULL, s->point, &limit, NULL, &why) || stage_refuse(s, clip, &why);
   if (limit.n && !blu_func_nargs(clip)) limit.at[0].v[0] = (float)limit.at[0].v[0]; /* a constant, which the step casts and so rounds */
   double factor = limit.n && sqrt(all) > limit.at[0].v[0] ? limit.at[0].v[0] / sqrt(all) : 1;
   for (int i = 0; i < grads.n; i++)
@@ -144,7 +146,7 @@ static bool expect_step(const Stage *s, const Numbers *graded, Numbers *expected
     *v = sqrt(all);
     blu_numbers_add(expected, "train", &(BluPort){.role = "norm", .name = "norm", .type = {.elem = BLU_F32}}, v);
   }
-  good = good && (blu_point_run(s->m, update, &grads, s->point, &updated, &why) || stage_refuse(s, update, &why));
+  good = good && (blu_point_run(s->m, update, &grads, s->point, &updated, NULL, &why) || stage_refuse(s, update, &why));
   for (int i = 0; i < updated.n; i++) updated.at[i].func = "train";
   for (int i = 0; i < updated.n; i++) {
     const Number *u = &updated.at[i];
@@ -200,7 +202,7 @@ static void announce(const BluVerifyOptions *o, const Stage *s, double all) {
   MlirOperation train = blu_func_find(s->m, "train");
   Numbers results = {0};
   BluWhy why;
-  if (!mlirOperationIsNull(train) && blu_point_run(s->m, train, NULL, s->point, &results, &why)) seconds += 8 * (tensors + 1) * (now() - start);
+  if (!mlirOperationIsNull(train) && blu_point_run(s->m, train, NULL, s->point, &results, NULL, &why)) seconds += 8 * (tensors + 1) * (now() - start);
   blu_numbers_free(&results);
   fprintf(o->out, "%lld parameters in %d tensors; this will take about %.2g s\n", elements, tensors, o->rounds * seconds);
   fflush(o->out);

@@ -16,7 +16,7 @@ static const double SMOOTH = 1e-7, TOLERANCE = 1e-6;    /* of the gradient's len
 enum { NSTEPS = sizeof STEPS / sizeof *STEPS, POINTS = 4, DIRECTIONS = 3 };
 
 /* A point with what is known there. */
-typedef struct { const Numbers *base; Numbers own, results; double loss; bool ready; } Point;
+typedef struct { const Numbers *base; Numbers own, results; BluHeld held; double loss; bool ready; } Point;
 
 typedef struct {
   MlirModule plain, graded;
@@ -43,7 +43,11 @@ static bool prepare(Check *c, int k) {
     if (!blu_point_draw(c->plain, blu_values_mix(c->seed, "point") + (uint64_t)k, true, k, &p->own, &why)) return false;
     p->base = &p->own;
   }
-  return p->ready = blu_point_run(c->graded, c->with_gradient, NULL, p->base, &p->results, &why) && loss_of(&p->results, &p->loss);
+  Numbers plain = {0};
+  bool good = blu_point_run(c->plain, c->train, NULL, p->base, &plain, &p->held, &why);
+  p->held.replay = true;
+  blu_numbers_free(&plain);
+  return p->ready = good && blu_point_run(c->graded, c->with_gradient, NULL, p->base, &p->results, NULL, &why) && loss_of(&p->results, &p->loss);
 }
 
 /* ---- directions ---- */
@@ -82,6 +86,7 @@ static bool slope_by_rules(const Point *p, const Numbers *direction, double *slo
 
 static bool loss_at(const Check *c, const Point *p, const Numbers *direction, double h, double *loss) {
   Numbers moved = {0}, results = {0};
+  BluHeld held = p->held; /* what is meant to have no gradient stays as it is at the point */
   BluWhy why;
   for (int i = 0; i < direction->n; i++) {
     const Number *d = &direction->at[i], *x = blu_numbers_find(p->base, d->func, d->role, d->name);
@@ -90,7 +95,7 @@ static bool loss_at(const Check *c, const Point *p, const Numbers *direction, do
     for (int64_t k = 0; k < n; k++) v[k] = x->v[k] + h * d->v[k];
     blu_numbers_add(&moved, d->func, &(BluPort){.role = d->role, .name = d->name, .type = d->type}, v);
   }
-  bool good = blu_point_run(c->plain, c->train, &moved, p->base, &results, &why) && loss_of(&results, loss);
+  bool good = blu_point_run(c->plain, c->train, &moved, p->base, &results, &held, &why) && loss_of(&results, loss);
   blu_numbers_free(&moved), blu_numbers_free(&results);
   return good;
 }
@@ -157,5 +162,5 @@ void blu_verify_gradient(MlirModule plain, MlirModule graded, const Numbers *poi
     if (!strcmp(p.role, "param") && blu_type_count(&p.type)) check(&c, p.name);
   }
   check(&c, NULL);
-  for (int k = 0; k < POINTS; k++) blu_numbers_free(&c.point[k].own), blu_numbers_free(&c.point[k].results);
+  for (int k = 0; k < POINTS; k++) blu_numbers_free(&c.point[k].own), blu_numbers_free(&c.point[k].results), blu_held_free(&c.point[k].held);
 }

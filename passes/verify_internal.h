@@ -16,8 +16,8 @@ const char *blu_numbers_owner(const char *func, const char *role); /* the func t
 
 /* A point: initial values of the model from its @init, moved a little so that nothing is zero by accident; the rest drawn. */
 bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, Numbers *point, BluWhy *why);
-/* Runs f; arguments come from `first` (NULL: none), then from `point`. Its results join `results`. */
-bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Numbers *point, Numbers *results, BluWhy *why);
+/* Runs f; arguments come from `first` (NULL: none), then from `point`. Its results join `results`. held: see blu_interp_run_held. */
+bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Numbers *point, Numbers *results, BluHeld *held, BluWhy *why);
 
 typedef struct { FILE *out; int checks, failed, redrawn; } Report;
 void blu_report(Report *r, bool held, const char *format, ...) __attribute__((format(printf, 3, 4)));

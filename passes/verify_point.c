@@ -27,7 +27,7 @@ void blu_numbers_free(Numbers *ns) {
 
 const char *blu_numbers_owner(const char *func, const char *role) { return strcmp(role, "input") ? "" : func; }
 
-bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Numbers *point, Numbers *results, BluWhy *why) {
+bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Numbers *point, Numbers *results, BluHeld *held, BluWhy *why) {
   int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f);
   const char *name = blu_func_name(f);
   const double **args = blu_alloc_zeroed((size_t)nargs + 1, sizeof *args);
@@ -41,7 +41,7 @@ bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Nu
     if (!x || !blu_type_same(&x->type, &p.type)) good = blu_values_refuse(why, "@%s has a new argument: %s %s", name, p.role, p.name);
     else args[i] = x->v;
   }
-  good = good && blu_interp_run(m, f, args, out, why);
+  good = good && blu_interp_run_held(m, f, args, out, held, why);
   for (int i = 0; i < nresults; i++) {
     BluPort p = blu_func_result(f, i);
     if (good) blu_numbers_add(results, name, &p, out[i]);
@@ -71,7 +71,7 @@ bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, 
   bool good = true;
   for (int k = -1; k < nf && good; k++) { /* @init first, for what it is run with */
     MlirOperation f = k < 0 ? init : funcs[k];
-    if (mlirOperationIsNull(f) || (k >= 0 && mlirOperationEqual(f, init))) continue;
+    if (mlirOperationIsNull(f) || blu_is_body(f) || (k >= 0 && mlirOperationEqual(f, init))) continue;
     for (int i = 0; i < blu_func_nargs(f); i++) {
       BluPort p = blu_func_arg(f, i);
       const char *owner = blu_numbers_owner(blu_func_name(f), p.role);
@@ -86,7 +86,7 @@ bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, 
       if (!strcmp(p.role, "rows") && !whole_batch && v[0] > 1) v[0] -= 1;
       blu_numbers_add(point, owner, &p, v);
     }
-    if (k < 0) good = blu_point_run(m, init, NULL, point, &initial, why);
+    if (k < 0) good = blu_point_run(m, init, NULL, point, &initial, NULL, why);
   }
   free(funcs);
   blu_numbers_free(&initial);

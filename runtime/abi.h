@@ -3,14 +3,15 @@
  * A trainer is one constant `blu_program` (emitted by the compiler) linked with the runtime. Every tensor lives at a
  * fixed offset of one arena; every computation is a table of launches; a launch is a kernel with fixed offsets and a
  * fixed number of pieces, so that results never depend on the number of threads. The compiler emits these structs field
- * by field (codegen/object.c): change both together, and raise BLU_ABI. */
+ * by field (codegen/program.c): change both together, and raise BLU_ABI. */
 #ifndef BLU_RUNTIME_ABI_H
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 2
+#define BLU_ABI 3
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
-#define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes */
+#define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
+#define BLU_ABI_LOOPS 8    /* how deep loops nest */
 
 typedef enum {
   BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */
@@ -30,7 +31,9 @@ typedef enum {
   BLU_ROLE_WEIGHT,   /* f32 scalar: ... and the sum of its weights; both carry the same name, `loss` or the metric's */
   BLU_ROLE_SQUARES,  /* f32 scalar: sum of squares of the gradient of the parameter `name`, before clipping */
   BLU_ROLE_NORM,     /* f32 scalar: norm of all gradients, before clipping */
-  BLU_ROLE_CACHE     /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_CACHE,    /* kept between the runs of entries, zero at the start of a session, never saved */
+  BLU_ROLE_GRADIENT, /* sum of the gradients of the parameter `name` over the micro-batches of a step: zeroed before, never saved */
+  BLU_ROLE_TOTAL     /* f64 scalar: sum of the loss's weights over the micro-batches of a step */
 } BluRole;
 
 /* A tensor at a fixed place of the arena. Row-major, dense. */
@@ -41,30 +44,48 @@ typedef struct {
   int64_t offset, bytes; /* from the start of the arena */
   int64_t bound;         /* BLU_ROLE_DATA: see there; else 0 */
   double value;          /* BLU_ROLE_RUN: see there; else 0 */
+  const char *starts;    /* PARAM, STATE: how its first values are made, such as "normal(0, 0.02)"; else "" */
+  const char *group;     /* PARAM: which optimizer changes it, such as `adamw`, or "frozen"; else "" */
 } BluSlot;
 
 /* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
  * scratch is private to the calling thread, BluProgram.scratch_bytes long, aligned to BLU_ABI_ALIGN, undefined at entry. */
 typedef void BluKernel(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
 
+typedef struct BluLoop BluLoop;
+
 typedef struct {
-  BluKernel *kernel;
+  BluKernel *kernel;  /* NULL: a loop */
   const int64_t *offset;
   int64_t pieces;     /* >= 1; the pieces of one launch are independent of each other */
   const char *name;   /* of the kernel, for profiles */
   int64_t line;       /* of the .blu file, 0 = none */
+  const BluLoop *loop;
+  const int64_t *stride; /* inside of D loops: [offsets][D], how far each offset moves with each loop's step, outermost first */
+  int64_t offsets;       /* inside of a loop: how many */
 } BluLaunch;
+
+/* Runs its launches `steps` times, at step 0, 1, .., or in reverse. */
+struct BluLoop {
+  int64_t steps, reverse;
+  const BluLaunch *launch;
+  int64_t launches;
+};
+
+/* A step is one run of "train". In a program with a function "update" it is several, one for each micro-batch, which change no parameter
+ * and add to the tensors of role GRADIENT, and one of "update", which computes norms (first part) and changes the parameters. */
 
 /* A compiled function. Launches run in order, each after all pieces of the one before.
  * `commit` splits them: [0, commit) only compute, [commit, launches) change parameters and state. The caller looks at the
  * results between the two and may leave the second part out. A function that changes nothing has commit == launches. */
 typedef struct {
-  const char *name;   /* "init", "train", "eval", "settings", or the name of an `entry` */
+  const char *name;   /* "init", "train", "update", "eval", "settings", or the name of an `entry` */
   const BluSlot *slot; /* DATA, INPUT, then results: what is special to this function */
   int64_t slots;
   const BluLaunch *launch;
   int64_t launches, commit;
   int64_t flops;      /* of one run: 2 per multiply-add of the matrix products, nothing else counted */
+  int64_t bytes;      /* of one run: what its launches read and write, each operand and result once */
 } BluFunction;
 
 /* Processor features that the code was compiled for (BluProgram.cpu). */
@@ -85,12 +106,16 @@ typedef struct {
   int64_t arena_bytes;          /* all of it */
   int64_t kept_bytes;           /* leading part that holds tensors and scalars; the rest is overlaid by the functions */
   int64_t scratch_bytes;        /* per thread */
+  int64_t loop_offsets;         /* the most offsets of a launch inside of a loop */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;
-  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS: set by the runtime before a run */
+  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL: set by the runtime before a run */
   int64_t scalars;
   const BluFunction *function;
   int64_t functions;
+  const char *embedded;         /* a safetensors file with exactly the parameters and the model's own states, to start with in place of
+                                   what "init" gives; NULL: none */
+  int64_t embedded_bytes;
 } BluProgram;
 
 extern const BluProgram blu_program;

@@ -43,7 +43,7 @@ BluAhead *blu_ahead_open(const BluData *data, int64_t batch) {
   pthread_cond_init(&ahead->given, NULL);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 64 << 10);
+  pthread_attr_setstacksize(&attributes, BLU_AHEAD_STACK);
   bool refused = pthread_create(&ahead->thread, &attributes, work, ahead);
   pthread_attr_destroy(&attributes);
   if (!refused) return ahead;

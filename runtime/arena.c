@@ -33,7 +33,7 @@ bool blu_arena_open(BluError *err, BluArena *arena, const BluProgram *program, i
   madvise(base, (size_t)bytes, MADV_HUGEPAGE); /* a wish; kernels without huge pages refuse it harmlessly */
   for (int64_t i = 0; i < bytes; i += PAGE) ((volatile char *)base)[i] = 0;
   *arena = (BluArena){.base = base, .scratch = base + front, .scratch_stride = stride, .map = map,
-                      .map_bytes = map_bytes};
+                      .map_bytes = map_bytes, .loop_offsets = program->loop_offsets};
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,40 +152,12 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
   return good;
 }
 
-/* Adds a line to `err` for each picked tensor that differs between program and file; at most a few are named. */
-static int64_t count_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file) {
-  enum { NAMED = 8 };
-  char here[200], there[200];
-  int64_t differences = 0, matched = 0;
-  for (int64_t i = 0; i < program->tensors; i++) {
-    const BluSlot *want = &program->tensor[i], *got;
-    if (!blu_slot_picked(want, pick)) continue;
-    got = blu_safetensors_find(file, want->name);
-    matched += got != NULL;
-    bool same = got && !strcmp(blu_slot_type(want, here), blu_slot_type(got, there));
-    if (same || differences++ >= NAMED) continue;
-    if (got) blu_error_add(err, "\n  %s: %s in the program, %s in the checkpoint", want->name, here, there);
-    else blu_error_add(err, "\n  %s: missing in the checkpoint", want->name);
-  }
-  bool more = matched < file->tensors && pick != BLU_PICK_MODEL_STATES;
-  for (int64_t i = 0; more && i < file->tensors; i++) {
-    bool known = false;
-    for (int64_t j = 0; j < program->tensors && !known; j++)
-      known = blu_slot_picked(&program->tensor[j], pick) && !strcmp(program->tensor[j].name, file->tensor[i].name);
-    if (!known && differences++ < NAMED)
-      blu_error_add(err, "\n  %s: %s in the checkpoint, missing in the program", file->tensor[i].name,
-                    blu_slot_type(&file->tensor[i], there));
-  }
-  if (differences > NAMED) blu_error_add(err, "\n  and %" PRId64 " more", differences - NAMED);
-  return differences;
-}
-
 bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
   blu_error_set(err, "%s does not fit this program:", path);
-  bool good = !count_differences(err, program, pick, &file);
+  bool good = !blu_safetensors_differences(err, program, pick, &file, "the checkpoint");
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from;
     if (!blu_slot_picked(to, pick)) continue;
@@ -194,6 +167,38 @@ bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick,
   close(fd);
   blu_safetensors_close(&file);
   return good;
+}
+
+/* Lets go of the pages that lie within [from, from + bytes): nobody has written to them. */
+static void release(const char *from, int64_t bytes) {
+  const uintptr_t page = 4096, first = ((uintptr_t)from + page - 1) / page * page, end = ((uintptr_t)from + (uintptr_t)bytes) / page * page;
+  if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* Copies, and lets go of what was copied on the way: both are never in memory as a whole. */
+static void take(char *to, const char *from, int64_t bytes) {
+  enum { PART = 1 << 20 };
+  for (int64_t at = 0; at < bytes; at += PART) {
+    int64_t part = bytes - at < PART ? bytes - at : PART;
+    memcpy(to + at, from + at, (size_t)part);
+    release(from, at + part); /* from the start: looking at a page has brought its neighbours back */
+  }
+}
+
+bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena) {
+  static const char path[] = "the embedded parameters";
+  BluSafetensors file;
+  uint64_t header = 0;
+  for (int i = 7; i >= 0; i--) header = header << 8 | (uint8_t)program->embedded[i];
+  if (!blu_safetensors_parse(err, &file, path, program->embedded + 8, (int64_t)header, program->embedded_bytes - 8 - (int64_t)header))
+    return false;
+  for (int64_t i = 0; i < program->tensors; i++) {
+    const BluSlot *to = &program->tensor[i], *from = blu_safetensors_find(&file, to->name);
+    if (!blu_slot_picked(to, BLU_PICK_MODEL)) continue;
+    take(arena + to->offset, program->embedded + file.data_start + from->offset, to->bytes);
+  }
+  blu_safetensors_close(&file);
+  return true;
 }
 
 /* The text ends with a check of itself. */
@@ -239,12 +244,13 @@ static bool is_unchanged(BluError *err, const char *text, const char *key, const
 
 bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
                          char **text, BluError *warning) {
+  warning->text[0] = 0;
+  *text = NULL;
+  if (!folder) return blu_checkpoint_embedded(err, program, arena);
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
   char *trainer = blu_text_path(folder, "trainer.txt");
   bool states = all;
   for (int64_t i = 0; i < program->tensors; i++) states |= blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES);
-  warning->text[0] = 0;
-  *text = NULL;
   BluPick pick = all ? BLU_PICK_STATES : BLU_PICK_MODEL_STATES;
   bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, arena, model) &&
               (!states || blu_checkpoint_read(err, program, pick, arena, state)) &&

@@ -22,6 +22,8 @@ static const struct {
     {"--output", "FILE", "file to write; its name ends in .npy, .csv or .safetensors", OPTION_TEXT, PLACE(output), 0},
     {"--epochs", "N", "train for N epochs", OPTION_NUMBER, PLACE(epochs), 0},
     {"--steps", "N", "train until N steps are done", OPTION_NUMBER, PLACE(steps), 0},
+    {"--accumulate", "N", "micro-batches per step, if the program sets `accumulate` (default: as it says)", OPTION_NUMBER,
+     PLACE(accumulate), 1},
     {"--max-minutes", "X", "stop with a checkpoint after X minutes", OPTION_REAL, PLACE(minutes), 0},
     {"--patience", "N", "stop after N evaluations without a lower test loss", OPTION_NUMBER, PLACE(patience), 1},
     {"--seed", "N", "seed of initial values, data order and random ops (default 1)", OPTION_NUMBER, PLACE(seed), 0},
@@ -50,7 +52,7 @@ static const struct {
     {"--help", NULL, "print this help", OPTION_FLAG, PLACE(help), 0},
 #undef PLACE
 };
-enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024, LONGEST_WAIT = 86400 };
+enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024, LONGEST_WAIT = 86400, MOST_BATCHES = 1000000 };
 
 static bool has_option(const BluCommand *command, const char *name) {
   char padded[32];
@@ -63,7 +65,8 @@ static bool store_number(BluError *err, int64_t *number, int which, const char *
   int64_t least = option_table[which].least;
   if (!blu_text_int(value, number) || *number < least)
     return blu_error_set(err, "option %s needs a whole number from %" PRId64 ", not '%s'", name, least, value);
-  int64_t most = !strcmp(name, "--threads") ? MOST_THREADS : !strcmp(name, "--timeout") ? LONGEST_WAIT : INT64_MAX;
+  int64_t most = !strcmp(name, "--threads") ? MOST_THREADS : !strcmp(name, "--timeout") ? LONGEST_WAIT
+                 : !strcmp(name, "--accumulate") ? MOST_BATCHES : INT64_MAX;
   return *number <= most || blu_error_set(err, "option %s is at most %" PRId64, name, most);
 }
 
@@ -95,8 +98,8 @@ static bool store_file(BluError *err, const BluCommand *command, BluOptions *opt
 }
 
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
-  *options = (BluOptions){.epochs = -1, .steps = -1, .seed = -1, .threads = -1, .eval_every = -1, .save_every = -1,
-                          .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1};
+  *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .eval_every = -1,
+                          .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1};
   for (int i = 0; i < words; i++) {
     char name[64];
     const char *equals = strncmp(word[i], "--", 2) ? NULL : strchr(word[i], '=');
@@ -146,12 +149,13 @@ char *blu_cli_out(const BluProgram *program, const BluOptions *options) {
   return options->out ? blu_text_path("", options->out) : blu_text_print("%s.run", program->model);
 }
 
-char *blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options) {
-  if (options->checkpoint) return blu_text_path("", options->checkpoint);
+bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options, char **path) {
+  if (options->checkpoint) return (*path = blu_text_path("", options->checkpoint));
   char *out = blu_cli_out(program, options);
   int64_t latest = blu_checkpoint_latest(out);
-  char *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
-  if (!path) blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
+  *path = latest < 0 ? NULL : blu_checkpoint_path(out, latest);
+  bool good = *path || program->embedded ||
+              blu_error_set(err, "%s holds no checkpoint; --checkpoint DIR or --out DIR names another place", out);
   free(out);
-  return path;
+  return good;
 }

@@ -176,6 +176,8 @@ void blu_data_close(BluData *data);
 
 /* --- ahead.c: a thread that reads the next examples while a step runs ------------------------------------------------ */
 
+#define BLU_AHEAD_STACK (64 << 10) /* bytes of stack of the thread */
+
 typedef struct BluAhead BluAhead;
 
 /* NULL where the source has nothing to read, or the thread can't be started: it is only ever a gain of time. */

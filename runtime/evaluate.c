@@ -27,8 +27,8 @@ bool blu_evaluate_function(BluError *err, const BluProgram *program, const char 
 bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
   const BluFunction *eval;
   if (!blu_evaluate_function(err, program, "eval", &eval)) return false;
-  char *path = blu_cli_checkpoint(err, program, options), *text = NULL;
-  if (!path) return false;
+  char *path = NULL, *text = NULL;
+  if (!blu_cli_checkpoint(err, program, options, &path)) return false;
   BluData data = {0};
   BluExec exec = {0};
   BluError warning;
@@ -46,7 +46,7 @@ bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions
     int64_t *index = blu_new(blu_function_batch(eval), sizeof *index);
     good = blu_evaluate(err, &exec, eval, &data, step, index, result);
     if (good) {
-      printf("%s: test", path);
+      printf("%s: test", path ? path : "embedded parameters");
       for (int64_t i = 0; i < results; i++) printf("  %s %.6f", result[i].name, blu_meter_mean(&result[i]));
       printf("  (%" PRId64 " examples)\n", data.count);
     }

@@ -4,6 +4,10 @@
 
 #include "runtime_internal.h"
 
+/* From the seed of one micro-batch to that of the next; keys of random numbers are seed + (step + 1) * 2654435761, and no two are equal in
+ * 2^40 steps of a million micro-batches. */
+#define MICRO_BATCH 0x9e3779b97f4a7c15u
+
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
                    int64_t held) {
   *exec = (BluExec){.program = program, .run = run};
@@ -23,19 +27,23 @@ void blu_exec_close(BluExec *exec) {
 void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
   const BluProgram *program = exec->program;
   double steps = (double)step;
+  int64_t seed = (int64_t)((uint64_t)exec->seed + MICRO_BATCH * (uint64_t)exec->micro);
   int32_t row_count = (int32_t)rows;
   for (int64_t i = 0; i < program->scalars; i++) {
     const BluSlot *slot = &program->scalar[i];
-    const void *value = slot->role == BLU_ROLE_RUN    ? (const void *)&exec->run[i]
-                        : slot->role == BLU_ROLE_STEP ? (const void *)&steps
-                        : slot->role == BLU_ROLE_SEED ? (const void *)&exec->seed
-                                                      : (const void *)&row_count;
+    const void *value = slot->role == BLU_ROLE_RUN     ? (const void *)&exec->run[i]
+                        : slot->role == BLU_ROLE_STEP  ? (const void *)&steps
+                        : slot->role == BLU_ROLE_SEED  ? (const void *)&seed
+                        : slot->role == BLU_ROLE_TOTAL ? (const void *)&exec->total
+                                                       : (const void *)&row_count;
     memcpy(exec->arena.base + slot->offset, value, (size_t)blu_dtype_bytes(slot->dtype));
   }
 }
 
 void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
-  if (exec->profile && exec->profile->function == function) blu_profile_run(exec->profile, exec->pool, first, last);
+  BluProfile *profile = exec->profile;
+  while (profile && profile->function != function) profile = profile->other;
+  if (profile) blu_profile_run(profile, exec->pool, first, last);
   else blu_pool_run(exec->pool, function->launch + first, last - first);
 }
 
@@ -82,6 +90,20 @@ void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *func
 
 void blu_meter_clear(BluMeter *meter, int64_t meters) {
   for (int64_t i = 0; i < meters; i++) meter[i].sum = meter[i].weight = 0;
+}
+
+void blu_meter_join(BluMeter *meter, const BluMeter *more, int64_t meters) {
+  for (int64_t i = 0; i < meters; i++) {
+    if (meter[i].last) meter[i].sum = meter[i].weight = 0;
+    meter[i].sum += more[i].sum;
+    meter[i].weight += more[i].weight;
+  }
+}
+
+BluMeter *blu_meter_find(BluMeter *meter, int64_t meters, const char *name) {
+  for (int64_t i = 0; i < meters; i++)
+    if (!strcmp(meter[i].name, name)) return &meter[i];
+  return NULL;
 }
 
 double blu_meter_mean(const BluMeter *meter) { return meter->weight == 0 ? 0 : meter->sum / meter->weight; }

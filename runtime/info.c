@@ -18,9 +18,11 @@ static void print_tensors(const BluProgram *program, int32_t role, const char *t
   printf("%-11s %" PRId64 " tensors, %" PRId64 " elements, %" PRId64 " bytes\n", title, tensors, elements, bytes);
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *t = &program->tensor[i];
-    if (t->role == role)
-      printf("  %-30s %-20s %12" PRId64 "\n", t->name, blu_slot_type(t, type),
-             blu_slot_count(t) * blu_dtype_bytes(t->dtype));
+    if (t->role != role) continue;
+    printf("  %-30s %-20s %12" PRId64, t->name, blu_slot_type(t, type), blu_slot_count(t) * blu_dtype_bytes(t->dtype));
+    if (t->starts && t->starts[0]) printf("  %s", t->starts);
+    if (t->group && t->group[0]) printf("; %s", t->group);
+    putchar('\n');
   }
 }
 
@@ -42,10 +44,13 @@ static void print_functions(const BluProgram *program) {
   printf("functions\n");
   for (int64_t i = 0; i < program->functions; i++) {
     const BluFunction *f = &program->function[i];
-    printf("  %-30s %" PRId64 " launches, %" PRId64 " flops in matrix products", f->name, f->launches, f->flops);
+    printf("  %-30s %" PRId64 " launches, %" PRId64 " flops in matrix products, %" PRId64 " bytes read and written", f->name,
+           f->launches, f->flops, f->bytes);
     if (blu_function_is_entry(f)) print_signature(f);
     printf("\n");
   }
+  if (blu_program_function(program, "update"))
+    printf("  a step is a `train` for each micro-batch (--accumulate), then an `update`\n");
 }
 
 /* Adds what the split takes to `total`. */
@@ -68,18 +73,48 @@ static void print_data(const BluProgram *program, const BluOptions *options, con
            data->borrowed ? ", held out of the training files" : data->mapped ? ", mapped: as far as used" : "");
 }
 
+/* What is kept, by what it is; each tensor begins at a multiple of 64. */
+static void print_kept(const BluProgram *program) {
+  const BluFunction *train = blu_program_function(program, "train");
+  int64_t params = 0, states = 0, sums = 0;
+  for (int64_t i = 0; i < program->tensors; i++)
+    *(program->tensor[i].role == BLU_ROLE_PARAM ? &params : &states) += program->tensor[i].bytes;
+  for (int64_t i = 0; train && i < train->slots; i++)
+    if (train->slot[i].role == BLU_ROLE_GRADIENT) sums += train->slot[i].bytes;
+  printf("    kept: parameters %" PRId64 ", state %" PRId64, params, states);
+  if (sums) printf(", sums of gradients %" PRId64, sums);
+  printf(", caches, numbers of the run and alignment %" PRId64 "\n", program->kept_bytes - params - states - sums);
+}
+
+/* Of a program whose micro-batches change a state of the model: what it was before the step. */
+static int64_t bytes_to_undo(const BluProgram *program) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; blu_program_function(program, "update") && i < program->tensors; i++)
+    if (blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES)) bytes += program->tensor[i].bytes;
+  return bytes;
+}
+
 static void print_memory(const BluProgram *program, const BluOptions *options) {
   int threads = blu_cli_threads(options);
   int64_t scratch = blu_arena_scratch(program), total = program->arena_bytes + threads * scratch;
   printf("memory      in bytes, with %d thread%s\n", threads, threads == 1 ? "" : "s");
   printf("  %-30s %12" PRId64 " = %" PRId64 " kept + %" PRId64 " overlaid by the functions\n", "arena",
          program->arena_bytes, program->kept_bytes, program->arena_bytes - program->kept_bytes);
+  print_kept(program);
   printf("  %-30s %12" PRId64 " = %d x %" PRId64 "\n", "scratch", threads * scratch, threads, scratch);
   printf("  %-30s %12d = %d x %d, as far as used\n", "stacks of workers", (threads - 1) * BLU_POOL_STACK, threads - 1,
          BLU_POOL_STACK);
+  int64_t undo = bytes_to_undo(program);
+  if (undo) printf("  %-30s %12" PRId64 "\n", "copy of the model's state", undo);
+  total += undo;
   BluData train = {0}, test = {0};
   print_data(program, options, "train", BLU_SPLIT_TRAIN, &train, NULL, &total);
   print_data(program, options, "eval", BLU_SPLIT_TEST, &test, train.count ? &train : NULL, &total);
+  const BluFunction *step = blu_program_function(program, "train");
+  if (train.mapped) printf("  %-30s %12d, as far as used\n", "stack of the reader ahead", BLU_AHEAD_STACK);
+  if (step)
+    printf("  %-30s %12" PRId64 "%s\n", "numbers of a step's examples", 16 * blu_function_batch(step),
+           blu_program_function(program, "update") ? " x --accumulate" : "");
   blu_data_close(&test);
   blu_data_close(&train);
   printf("  %-30s %12" PRId64 " without stacks, the program itself (under 1 MB) and small tables\n", "in all", total);
@@ -93,6 +128,8 @@ void blu_info_print(const BluProgram *program, const BluOptions *options) {
   printf("data        %s\n", program->data[0] ? program->data : "none: this program has no train block");
   for (const char *line = program->data_args; *line; line += strcspn(line, "\n"), line += *line == '\n')
     printf("  %.*s\n", (int)strcspn(line, "\n"), line);
+  if (program->embedded)
+    printf("embedded    %" PRId64 " bytes: a new training, eval, predict and export start with these parameters\n", program->embedded_bytes);
   print_tensors(program, BLU_ROLE_PARAM, "parameters");
   print_tensors(program, BLU_ROLE_STATE, "state");
   printf("run values\n");

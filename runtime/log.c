@@ -48,10 +48,12 @@ void blu_log_close(BluLog *log) {
   *log = (BluLog){0};
 }
 
-int64_t blu_log_sync(const BluLog *log) {
+bool blu_log_sync(BluError *err, const BluLog *log, int64_t *bytes) {
   struct stat info;
-  fsync(fileno(log->metrics));
-  return fstat(fileno(log->metrics), &info) ? 0 : info.st_size;
+  if (fsync(fileno(log->metrics)) || fstat(fileno(log->metrics), &info))
+    return blu_error_set(err, "cannot sync %s: %s", log->metrics_path, strerror(errno));
+  *bytes = info.st_size;
+  return true;
 }
 
 /* "  loss 0.1234  accuracy 0.9712" */

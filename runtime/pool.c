@@ -31,6 +31,9 @@ struct BluPool {
   int threads, started;        /* all of them; workers that run */
   bool crowded;                /* threads outnumber CPUs: no pure spinning */
   const BluLaunch *launch;     /* of the current ticket; NULL: the workers end */
+  int64_t *offset;             /* of the current launch, inside of loops */
+  BluWatch *ran;               /* see blu_pool_watch */
+  void *user;
   Worker *worker;              /* [threads - 1] */
   _Alignas(64) _Atomic uint32_t ticket;
   _Atomic uint32_t ticket_sleepers;
@@ -103,6 +106,7 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   pool->threads = threads;
   pool->crowded = threads > blu_host_cpus();
   pool->worker = blu_new(threads, sizeof *pool->worker);
+  pool->offset = blu_new(arena->loop_offsets, sizeof *pool->offset);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, BLU_POOL_STACK);
@@ -120,24 +124,50 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   return NULL;
 }
 
-void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches) {
-  set_float_mode();
+static void run_kernel(BluPool *pool, const BluLaunch *launch) {
+  if (launch->pieces == 1 || pool->threads == 1) {
+    launch->kernel(pool->arena, launch->offset, pool->scratch, 0, launch->pieces);
+    return;
+  }
+  publish(pool, launch);
+  run_share(pool, launch, 0);
+  for (uint32_t left; (left = atomic_load(&pool->pending));)
+    wait_change(&pool->pending, left, &pool->pending_sleepers, pool->crowded);
+}
+
+/* at[0 .. depth): the steps of the loops around. */
+static void run_launches(BluPool *pool, const BluLaunch *launch, int64_t launches, int64_t *at, int depth) {
   for (int64_t i = 0; i < launches; i++) {
-    if (launch[i].pieces == 1 || pool->threads == 1) {
-      launch[i].kernel(pool->arena, launch[i].offset, pool->scratch, 0, launch[i].pieces);
-      continue;
+    const BluLoop *loop = launch[i].loop;
+    for (int64_t k = 0; loop && k < loop->steps; k++) {
+      at[depth] = loop->reverse ? loop->steps - 1 - k : k;
+      run_launches(pool, loop->launch, loop->launches, at, depth + 1);
     }
-    publish(pool, &launch[i]);
-    run_share(pool, &launch[i], 0);
-    for (uint32_t left; (left = atomic_load(&pool->pending));)
-      wait_change(&pool->pending, left, &pool->pending_sleepers, pool->crowded);
+    if (loop) continue;
+    BluLaunch now = launch[i];
+    for (int64_t p = 0; depth && p < now.offsets; p++) {
+      pool->offset[p] = now.offset[p];
+      for (int d = 0; d < depth; d++) pool->offset[p] += now.stride[p * depth + d] * at[d];
+    }
+    if (depth) now.offset = pool->offset;
+    run_kernel(pool, &now);
+    if (pool->ran) pool->ran(pool->user, &launch[i]);
   }
 }
+
+void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches) {
+  int64_t at[BLU_ABI_LOOPS];
+  set_float_mode();
+  run_launches(pool, launch, launches, at, 0);
+}
+
+void blu_pool_watch(BluPool *pool, BluWatch *ran, void *user) { pool->ran = ran, pool->user = user; }
 
 void blu_pool_close(BluPool *pool) {
   if (!pool) return;
   publish(pool, NULL);
   for (int i = 0; i < pool->started; i++) pthread_join(pool->worker[i].thread, NULL);
   free(pool->worker);
+  free(pool->offset);
   free(pool);
 }

@@ -249,8 +249,8 @@ static bool run_rows(BluError *err, Predict *p, BluExec *exec, int64_t step) {
 static bool predict(BluError *err, Predict *p, BluExec *exec, const BluProgram *program, const BluOptions *options,
                     double *run) {
   if (!find_slots(err, p) || !open_inputs(err, p, options)) return false;
-  char *path = blu_cli_checkpoint(err, program, options), *text = NULL;
-  if (!path) return false;
+  char *path = NULL, *text = NULL;
+  if (!blu_cli_checkpoint(err, program, options, &path)) return false;
   BluError warning;
   int64_t held = 0, step = 0;
   char word[64] = "0";

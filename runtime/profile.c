@@ -6,21 +6,44 @@
 
 #include "runtime_internal.h"
 
+/* Rows for the kernels of these launches and of the loops among them. */
+static void add_rows(BluProfile *profile, const BluLaunch *launch, int64_t launches) {
+  for (int64_t i = 0; i < launches; i++) {
+    if (launch[i].loop) {
+      add_rows(profile, launch[i].loop->launch, launch[i].loop->launches);
+    } else {
+      if (profile->row) profile->row[profile->rows].launch = &launch[i];
+      profile->rows++;
+    }
+  }
+}
+
 BluProfile *blu_profile_new(const BluFunction *function) {
   BluProfile *profile = blu_new(1, sizeof *profile);
   profile->function = function;
-  profile->seconds = blu_new(function->launches, sizeof *profile->seconds);
+  add_rows(profile, function->launch, function->launches);
+  profile->row = blu_new(profile->rows, sizeof *profile->row);
+  profile->rows = 0;
+  add_rows(profile, function->launch, function->launches);
   return profile;
 }
 
+static void ran(void *user, const BluLaunch *launch) {
+  BluProfile *profile = user;
+  double now = blu_log_now();
+  int64_t i = profile->next;
+  for (int64_t n = 0; n < profile->rows && profile->row[i].launch != launch; n++) i = (i + 1) % profile->rows;
+  profile->row[i].seconds += now - profile->before;
+  profile->row[i].launches++;
+  profile->next = (i + 1) % profile->rows;
+  profile->before = now;
+}
+
 void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last) {
-  double before = blu_log_now();
-  for (int64_t i = first; i < last; i++) {
-    blu_pool_run(pool, &profile->function->launch[i], 1);
-    double after = blu_log_now();
-    profile->seconds[i] += after - before;
-    before = after;
-  }
+  profile->before = blu_log_now();
+  blu_pool_watch(pool, ran, profile);
+  blu_pool_run(pool, &profile->function->launch[first], last - first);
+  blu_pool_watch(pool, NULL, NULL);
   profile->runs += !first;
 }
 
@@ -44,22 +67,22 @@ static int line_of(const char *source, int64_t line, const char **text) {
   return (int)(length < 60 ? length : 60);
 }
 
-void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program) {
-  const BluFunction *f = profile->function;
-  Row *row = blu_new(f->launches, sizeof *row);
-  int64_t rows = 0;
-  double total = 0, steps = profile->runs > 0 ? (double)profile->runs : 1;
-  for (int64_t i = 0; i < f->launches; i++) {
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what) {
+  Row *row = blu_new(profile->rows, sizeof *row);
+  int64_t rows = 0, runs = profile->runs > 0 ? profile->runs : 1;
+  double total = 0, steps = (double)runs;
+  for (int64_t i = 0; i < profile->rows; i++) {
+    const BluProfileRow *from = &profile->row[i];
     int64_t r = 0;
-    while (r < rows && (strcmp(row[r].name, f->launch[i].name) || row[r].line != f->launch[i].line)) r++;
-    if (r == rows) row[rows++] = (Row){.name = f->launch[i].name, .line = f->launch[i].line};
-    row[r].launches++;
-    row[r].seconds += profile->seconds[i];
-    total += profile->seconds[i];
+    while (r < rows && (strcmp(row[r].name, from->launch->name) || row[r].line != from->launch->line)) r++;
+    if (r == rows) row[rows++] = (Row){.name = from->launch->name, .line = from->launch->line};
+    row[r].launches += from->launches / runs;
+    row[r].seconds += from->seconds;
+    total += from->seconds;
   }
   qsort(row, (size_t)rows, sizeof *row, by_time);
-  fprintf(file, "profile of %" PRId64 " steps: %.3f ms each in kernels\n   share  ms/step  launches  kernel\n",
-          profile->runs, 1e3 * total / steps);
+  fprintf(file, "profile of %" PRId64 " %s: %.3f ms each in kernels\n   share  ms each  launches  kernel\n", profile->runs,
+          what, 1e3 * total / steps);
   for (int64_t r = 0; r < rows; r++) {
     const char *text;
     int length = line_of(program->source, row[r].line, &text);
@@ -72,7 +95,9 @@ void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *
 }
 
 void blu_profile_free(BluProfile *profile) {
-  if (profile) free(profile->seconds);
+  if (!profile) return;
+  blu_profile_free(profile->other);
+  free(profile->row);
   free(profile);
 }
 

@@ -44,7 +44,7 @@ const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, cons
 }
 
 bool blu_function_is_entry(const BluFunction *function) {
-  static const char *const own[] = {"init", "train", "eval", "settings"};
+  static const char *const own[] = {"init", "train", "update", "eval", "settings"};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
     if (!strcmp(function->name, own[i])) return false;
   return true;

@@ -13,17 +13,9 @@
 #include <stdio.h>
 
 #include "abi.h"
+#include "safetensors.h"
 
-/* --- text.c: errors and small text -------------------------------------------------------------------------------- */
-
-typedef struct {
-  char text[2000]; /* what went wrong, without a final newline */
-} BluError;
-
-/* Fills `err` and returns false, so that a caller can `return blu_error_set(...)`. */
-bool blu_error_set(BluError *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends to `err`; what doesn't fit is cut. */
-void blu_error_add(BluError *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* --- text.c: small text; errors are in safetensors.h ---------------------------------------------------------------- */
 
 /* The nearest of the candidates added so far to what a user typed: `BluGuess g = {.word = typed}`. */
 typedef struct {
@@ -93,6 +85,7 @@ typedef struct {
   int64_t scratch_stride;
   void *map;             /* of mmap */
   size_t map_bytes;
+  int64_t loop_offsets;  /* of the program */
 } BluArena;
 
 /* Bytes of scratch that each thread costs. */
@@ -113,20 +106,32 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads);
  * [t * P / T, (t + 1) * P / T) of P. One caller at a time. */
 void blu_pool_run(BluPool *pool, const BluLaunch *launch, int64_t launches);
 void blu_pool_close(BluPool *pool); /* NULL is fine */
+/* Calls `ran` after every kernel, with its launch as it stands in the program's tables. NULL: no more. */
+typedef void BluWatch(void *user, const BluLaunch *launch);
+void blu_pool_watch(BluPool *pool, BluWatch *ran, void *user);
 
 /* --- profile.c: time by kernel ------------------------------------------------------------------------------------ */
 
+/* One row for each kernel that runs in the function, in loops too. */
 typedef struct {
+  const BluLaunch *launch;
+  double seconds;              /* summed over the runs */
+  int64_t launches;
+} BluProfileRow;
+
+typedef struct BluProfile {
   const BluFunction *function; /* whose launches are timed */
-  double *seconds;             /* [launches], summed over the runs */
-  int64_t runs;
+  BluProfileRow *row;
+  int64_t rows, next, runs;    /* next: where the next launch is looked for first */
+  double before;
+  struct BluProfile *other;    /* of another function that a step runs; NULL: none */
 } BluProfile;
 
 BluProfile *blu_profile_new(const BluFunction *function); /* blu_profile_free frees it */
 /* Runs the launches [first, last) of the profile's function, each timed. */
 void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last);
-/* Time per kernel and line of the .blu file, the longest first. */
-void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program);
+/* Time per kernel and line of the .blu file, the longest first; `what` is what one run is called. */
+void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what);
 void blu_profile_free(BluProfile *profile);
 /* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
  * level: measured for a few milliseconds. */
@@ -138,16 +143,18 @@ typedef struct {
   const BluProgram *program;
   const double *run;  /* borrowed; see blu_program_defaults */
   int64_t seed;
+  int64_t micro;      /* micro-batch of the step, from 0: random numbers differ between them */
+  double total;       /* value of TOTAL */
   BluArena arena;
   BluPool *pool;
-  BluProfile *profile; /* NULL: none; borrowed */
+  BluProfile *profile; /* NULL: none; borrowed; others follow by `other` */
 } BluExec;
 
 /* `held`: bytes that the process has taken already. Error: memory or threads refused. */
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
                    int64_t held);
 void blu_exec_close(BluExec *exec);
-/* Writes RUN, SEED, STEP and ROWS into the arena. */
+/* Writes RUN, SEED, STEP, ROWS and TOTAL into the arena. */
 void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows);
 /* Runs the launches [first, last) of the function. */
 void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last);
@@ -165,6 +172,8 @@ typedef struct {
 BluMeter *blu_meter_new(const BluFunction *function, int64_t *meters); /* the caller frees it */
 void blu_meter_add(BluMeter *meter, const BluExec *exec, const BluFunction *function);
 void blu_meter_clear(BluMeter *meter, int64_t meters);
+void blu_meter_join(BluMeter *meter, const BluMeter *more, int64_t meters); /* adds what `more` has */
+BluMeter *blu_meter_find(BluMeter *meter, int64_t meters, const char *name); /* NULL: none has it */
 double blu_meter_mean(const BluMeter *meter); /* 0 where the weight is 0 */
 
 /* --- shuffle.c: a permutation that is computed, not stored -------------------------------------------------------- */
@@ -176,38 +185,6 @@ typedef struct {
 
 BluShuffle blu_shuffle_make(int64_t count, int64_t seed, int64_t epoch); /* count >= 1 */
 int64_t blu_shuffle_at(const BluShuffle *shuffle, int64_t index);        /* 0 <= index < count */
-
-/* --- safetensors.c ------------------------------------------------------------------------------------------------ */
-
-#define BLU_SAFETENSORS_HEADER_MAX 100000000 /* bytes */
-
-/* Which tensors of a program. A state of the optimizer is named PARAMETER:STATE; one of the model has no colon. */
-typedef enum {
-  BLU_PICK_PARAMS,
-  BLU_PICK_STATES,       /* of optimizer and model */
-  BLU_PICK_MODEL_STATES,
-  BLU_PICK_MODEL         /* parameters and states of the model: what it takes to run it */
-} BluPick;
-
-bool blu_slot_picked(const BluSlot *slot, BluPick pick);
-/* Writes the picked tensors to a new file and syncs it. The bytes depend on names, types and values alone. */
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, const char *arena);
-
-typedef struct {
-  BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */
-  int64_t tensors;
-  int64_t data_start; /* in the file */
-  char *names;        /* owns the names */
-} BluSafetensors;
-
-/* Parses a header of `bytes` bytes before `data_bytes` of data, strictly: every tensor of a known type, its shape
- * filling its span, the spans covering the data without hole or overlap. `path` is for messages. */
-bool blu_safetensors_parse(BluError *err, BluSafetensors *file, const char *path, const char *header, int64_t bytes,
-                           int64_t data_bytes);
-/* Opens the file for reading: *fd is the caller's to close. */
-bool blu_safetensors_open(BluError *err, BluSafetensors *file, const char *path, int *fd);
-void blu_safetensors_close(BluSafetensors *file);
-const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name); /* NULL if there is none */
 
 /* --- file.c: files that survive a crash --------------------------------------------------------------------------- */
 
@@ -242,11 +219,14 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
 void blu_checkpoint_prune(const char *out, int64_t keep, int64_t best);
 /* Points the link OUT/best to step N, if that is there; else removes the link. */
 bool blu_checkpoint_link(BluError *err, const char *out, int64_t step);
-/* Fills the parameters and the states of the model from a checkpoint folder, and those of the optimizer if `all`. `*text`
+/* Fills the parameters and the states of the model from a checkpoint folder (NULL: those embedded in the program), and those of the
+ * optimizer if `all`. `*text`
  * is the text saved with it, which the caller frees; unless `all` it may be missing, then NULL. `warning` is "" or says
  * that another program made it. */
 bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
                          char **text, BluError *warning);
+/* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
+bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
  * the model may a file hold more than is asked for. */
 bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path);
@@ -277,7 +257,7 @@ typedef struct {
 /* Opens OUT/metrics.jsonl and cuts it to `keep` bytes; with `events`, also a file for TensorBoard. */
 bool blu_log_open(BluError *err, BluLog *log, const char *out, int64_t keep, bool quiet, bool events);
 void blu_log_close(BluLog *log);
-int64_t blu_log_sync(const BluLog *log); /* length of metrics.jsonl, which is on the disk then */
+bool blu_log_sync(BluError *err, const BluLog *log, int64_t *bytes); /* length of metrics.jsonl, which is on the disk then */
 /* Seconds of a clock that only goes forward. */
 double blu_log_now(void);
 /* Redraws the progress line of a terminal, at most ten times a second. */
@@ -300,7 +280,7 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 typedef struct {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
   const char *nan, *entry, *output, *svg, *metric;
-  int64_t epochs, steps, seed, threads;  /* -1: not given, here and below */
+  int64_t epochs, steps, accumulate, seed, threads;  /* -1: not given, here and below */
   int64_t eval_every, save_every, log_every, keep, patience, timeout;
   double minutes;
   const char *set[BLU_CLI_SETS];
@@ -323,8 +303,9 @@ bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **w
 void blu_cli_help(FILE *file, const BluCommand *command);
 int blu_cli_threads(const BluOptions *options);                                  /* as given, else the CPUs granted */
 char *blu_cli_out(const BluProgram *program, const BluOptions *options);         /* new string */
-/* The checkpoint that the options name, or the latest of the output folder; NULL with an error if there is none. */
-char *blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options);
+/* In *path the checkpoint that the options name, else the latest of the output folder, else NULL if parameters are embedded in the
+ * program; an error without. */
+bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options, char **path);
 
 /* --- train_open.c, evaluate.c, predict.c, transfer.c, info.c, plot.c, licenses.c: the commands ----------------------- */
 

@@ -353,3 +353,31 @@ const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name
     if (!strcmp(file->tensor[i].name, name)) return &file->tensor[i];
   return NULL;
 }
+
+int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
+                                    const char *holder) {
+  enum { NAMED = 8 };
+  char here[200], there[200];
+  int64_t differences = 0, matched = 0;
+  for (int64_t i = 0; i < program->tensors; i++) {
+    const BluSlot *want = &program->tensor[i], *got;
+    if (!blu_slot_picked(want, pick)) continue;
+    got = blu_safetensors_find(file, want->name);
+    matched += got != NULL;
+    bool same = got && !strcmp(blu_slot_type(want, here), blu_slot_type(got, there));
+    if (same || differences++ >= NAMED) continue;
+    if (got) blu_error_add(err, "\n  %s: %s in the program, %s in %s", want->name, here, there, holder);
+    else blu_error_add(err, "\n  %s: missing in %s", want->name, holder);
+  }
+  bool more = matched < file->tensors && pick != BLU_PICK_MODEL_STATES;
+  for (int64_t i = 0; more && i < file->tensors; i++) {
+    bool known = false;
+    for (int64_t j = 0; j < program->tensors && !known; j++)
+      known = blu_slot_picked(&program->tensor[j], pick) && !strcmp(program->tensor[j].name, file->tensor[i].name);
+    if (!known && differences++ < NAMED)
+      blu_error_add(err, "\n  %s: %s in %s, missing in the program", file->tensor[i].name,
+                    blu_slot_type(&file->tensor[i], there), holder);
+  }
+  if (differences > NAMED) blu_error_add(err, "\n  and %" PRId64 " more", differences - NAMED);
+  return differences;
+}

@@ -15,8 +15,9 @@ enum { MOST_SKIPPED = 100 }; /* steps in a row, before a run that skips gives up
 /* --- checkpoints --- */
 
 static bool save(BluError *err, BluTrainer *t) {
-  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test)) return false;
-  char *text = blu_train_state_print(t);
+  int64_t metrics_bytes;
+  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test) || !blu_log_sync(err, &t->log, &metrics_bytes)) return false;
+  char *text = blu_train_state_print(t, metrics_bytes);
   bool good = blu_checkpoint_save(err, t->program, t->exec.arena.base, t->out, t->step, text);
   free(text);
   if (good && t->watch.best_step == t->step) good = blu_checkpoint_link(err, t->out, t->step);
@@ -43,18 +44,55 @@ int64_t blu_train_rows(const BluTrainer *t, int64_t step, int64_t *index) {
   return rows;
 }
 
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* What follows example `done` of this step, `rows` long, is read ahead. */
+static void read_ahead(BluTrainer *t, int64_t done, int64_t rows) {
+  if (!t->ahead) return;
+  if (done < rows) blu_ahead_give(t->ahead, t->index + done, least_of(rows - done, t->micro));
+  else blu_ahead_give(t->ahead, t->next, least_of(blu_train_rows(t, t->step + 1, t->next), t->micro));
+}
+
+/* A step of micro-batches starts. */
+static void clear_sums(BluTrainer *t) {
+  for (int64_t i = 0; i < t->train->slots; i++)
+    if (t->train->slot[i].role == BLU_ROLE_GRADIENT)
+      memset(t->exec.arena.base + t->train->slot[i].offset, 0, (size_t)t->train->slot[i].bytes);
+  blu_train_keep_state(t, false);
+}
+
+/* The micro-batch that begins with example `first` of the step, which has `rows`. */
+static bool compute_batch(BluError *err, BluTrainer *t, int64_t first, int64_t rows) {
+  int64_t part = least_of(rows - first, t->micro);
+  if (!blu_data_fetch(err, &t->data, t->train, t->exec.pool, t->index + first, part)) return false;
+  read_ahead(t, first + part, rows);
+  t->exec.micro = first / t->micro;
+  blu_exec_scalars(&t->exec, t->step - t->skipped, part);
+  blu_exec_run(&t->exec, t->train, 0, t->update ? t->train->launches : t->train->commit);
+  blu_meter_add(t->now, &t->exec, t->train);
+  return true;
+}
+
 bool blu_train_compute(BluError *err, BluTrainer *t) {
   int64_t rows = blu_train_rows(t, t->step, t->index);
-  if (!blu_data_fetch(err, &t->data, t->train, t->exec.pool, t->index, rows)) return false;
-  if (t->ahead) blu_ahead_give(t->ahead, t->next, blu_train_rows(t, t->step + 1, t->next));
-  blu_exec_scalars(&t->exec, t->step - t->skipped, rows);
-  blu_exec_run(&t->exec, t->train, 0, t->train->commit);
+  blu_meter_clear(t->now, t->meters);
+  if (t->update) clear_sums(t);
+  for (int64_t first = 0; first < rows; first += t->micro)
+    if (!compute_batch(err, t, first, rows)) return false;
+  t->exec.micro = 0;
+  if (!t->update) return true;
+  const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
+  t->exec.total = loss ? loss->weight : 0;
+  blu_exec_scalars(&t->exec, t->step - t->skipped, 0);
+  blu_exec_run(&t->exec, t->update, 0, t->update->commit);
+  blu_meter_add(t->now + t->batch_meters, &t->exec, t->update);
   return true;
 }
 
 /* The step is not finite: ends the run, or leaves the step out. */
 static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   t->step++;
+  blu_train_keep_state(t, true);
   if (!t->plan.nan_skip) {
     *err = *why;
     blu_error_add(err, " parameters are left as they were before this step; ");
@@ -76,9 +114,10 @@ static bool run_step(BluError *err, BluTrainer *t) {
   BluError why;
   if (!blu_train_compute(err, t)) return false;
   if (!blu_train_finite(&why, t)) return skip_step(err, t, &why);
-  blu_meter_add(t->window, &t->exec, t->train);
-  blu_meter_add(t->epoch, &t->exec, t->train);
-  blu_exec_run(&t->exec, t->train, t->train->commit, t->train->launches);
+  blu_meter_join(t->window, t->now, t->meters);
+  blu_meter_join(t->epoch, t->now, t->meters);
+  const BluFunction *change = t->update ? t->update : t->train;
+  blu_exec_run(&t->exec, change, change->commit, change->launches);
   t->step++;
   t->in_a_row = 0;
   return blu_train_spike(err, t);

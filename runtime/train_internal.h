@@ -22,7 +22,7 @@ typedef struct {
   const BluProgram *program;
   const BluOptions *options;
   double *run;                   /* borrowed */
-  const BluFunction *train, *eval;
+  const BluFunction *train, *update, *eval; /* update: what ends a step of micro-batches; NULL: a step is one batch */
   BluData data, test;            /* test.count == 0: there is no test split */
   BluAhead *ahead;
   BluExec exec;
@@ -34,10 +34,12 @@ typedef struct {
   int64_t step, total;           /* steps done; steps of the whole run */
   int64_t skipped, in_a_row;     /* of the steps done: left out for a NaN; since the last good one */
   int64_t batch, per_epoch;      /* examples of a step, steps of an epoch */
+  int64_t micro, accumulate;     /* examples of a micro-batch, micro-batches of a step: where update == NULL, batch and 1 */
+  char *undo;                    /* the model's own state before the step, if micro-batches change it; else NULL */
   BluTrainPlan plan;
   BluTrainWatch watch;
-  BluMeter *window, *epoch;      /* since the last line of the log, since the start of the epoch */
-  int64_t meters;
+  BluMeter *now, *window, *epoch; /* of this step, since the last line of the log, since the start of the epoch */
+  int64_t meters, batch_meters;  /* all; those of `train`, which come first */
   double started;                /* blu_log_now() */
 } BluTrainer;
 
@@ -45,13 +47,13 @@ typedef struct {
 
 /* Examples of a step in `index`; gives their number. */
 int64_t blu_train_rows(const BluTrainer *t, int64_t step, int64_t *index);
-/* Computes a step up to where it would change anything. */
+/* Computes a step up to where it would change a parameter; its loss and norms are in `now`. */
 bool blu_train_compute(BluError *err, BluTrainer *t);
 bool blu_train_loop(BluError *err, BluTrainer *t);
 
 /* --- train_state.c --- */
 
-char *blu_train_state_print(const BluTrainer *t); /* new string: the text of a checkpoint */
+char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes); /* new string: the text of a checkpoint */
 /* Takes step, settings and meters from the text of a checkpoint. */
 bool blu_train_state_read(BluError *err, BluTrainer *t, const char *text, int64_t *metrics_bytes);
 /* Run values as saved in `text` (NULL: nothing), then what --set says. */
@@ -60,6 +62,8 @@ bool blu_train_state_values(BluError *err, const BluProgram *program, const BluO
 
 /* --- train_watch.c --- */
 
+/* Copies the model's own state to `undo`, or back. */
+void blu_train_keep_state(BluTrainer *t, bool back);
 /* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
 bool blu_train_finite(BluError *err, const BluTrainer *t);
 /* Reports a loss far above those before it. */

@@ -7,7 +7,7 @@
 
 #include "train_internal.h"
 
-enum { DEFAULT_SEED = 1, DEFAULT_KEEP = 2, NO_SPIKE = -1000 };
+enum { MOST_BATCHES = 1000000, DEFAULT_SEED = 1, DEFAULT_KEEP = 2, NO_SPIKE = -1000 };
 
 static int64_t given(int64_t option, int64_t fallback) { return option >= 0 ? option : fallback; }
 
@@ -18,17 +18,30 @@ static bool open_data(BluError *err, BluTrainer *t) {
   wish.optional = true;
   wish.train = &t->data;
   if (t->eval && !blu_data_open(err, &t->test, t->program, t->eval, BLU_SPLIT_TEST, &wish)) return false;
-  int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
-  t->batch = blu_function_batch(t->train);
-  if (t->data.drop_last && t->data.count < t->batch)
-    return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1",
-                         t->data.count, t->batch);
-  t->index = blu_new(t->batch > eval_batch ? t->batch : eval_batch, sizeof *t->index);
-  t->next = blu_new(t->batch, sizeof *t->next);
-  t->per_epoch = t->data.drop_last ? t->data.count / t->batch : (t->data.count + t->batch - 1) / t->batch;
-  t->window = blu_meter_new(t->train, &t->meters);
-  t->epoch = blu_meter_new(t->train, &t->meters);
   return true;
+}
+
+/* Meters of a step: those of a batch, and those of `update`. */
+static BluMeter *new_meters(BluTrainer *t) {
+  BluMeter *meter = blu_meter_new(t->train, &t->batch_meters), *more;
+  t->meters = t->batch_meters;
+  if (!t->update) return meter;
+  int64_t extra;
+  more = blu_meter_new(t->update, &extra);
+  BluMeter *all = blu_new(t->batch_meters + extra, sizeof *all);
+  memcpy(all, meter, (size_t)t->batch_meters * sizeof *all);
+  memcpy(all + t->batch_meters, more, (size_t)extra * sizeof *all);
+  t->meters += extra;
+  free(meter);
+  free(more);
+  return all;
+}
+
+static int64_t bytes_of_model_states(const BluProgram *program) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < program->tensors; i++)
+    if (blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES)) bytes += program->tensor[i].bytes;
+  return bytes;
 }
 
 static void plan_defaults(BluTrainer *t) {
@@ -57,6 +70,45 @@ static bool setting(BluError *err, BluTrainer *t, const char *name, double fallb
          blu_error_set(err, "the program's setting '%s' is %g, which is not a number of steps or epochs", name, *value);
 }
 
+/* How many micro-batches a step has: as saved in `text`; in a new run by the option, else by the program. */
+static bool plan_accumulation(BluError *err, BluTrainer *t, const char *text) {
+  int64_t option = t->options->accumulate, saved;
+  double value;
+  char word[64];
+  t->accumulate = 1;
+  if (!t->update) return true;
+  if (text && blu_text_value(text, "accumulate", word, sizeof word) && blu_text_int(word, &saved) && saved >= 1 && saved <= MOST_BATCHES) {
+    t->accumulate = saved;
+    return option < 0 || option == saved ||
+           blu_error_set(err, "the checkpoint was made with --accumulate %" PRId64 ": leave --accumulate out to resume", saved);
+  }
+  blu_exec_scalars(&t->exec, 0, 0);
+  if (!setting(err, t, "accumulate", 1, &value)) return false;
+  t->accumulate = option >= 0 ? option : (int64_t)value;
+  return option >= 0 || (value >= 1 && value <= MOST_BATCHES && value == floor(value)) ||
+         blu_error_set(err, "the program's setting 'accumulate' is %g, which is no whole number from 1 to %d", value,
+                       MOST_BATCHES);
+}
+
+/* Batches, steps of an epoch, and the tables that depend on them. */
+static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
+  int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
+  if (!plan_accumulation(err, t, text)) return false;
+  t->micro = blu_function_batch(t->train);
+  t->batch = t->micro * t->accumulate;
+  if (t->data.drop_last && t->data.count < t->batch)
+    return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1",
+                         t->data.count, t->batch);
+  t->index = blu_new(t->batch > eval_batch ? t->batch : eval_batch, sizeof *t->index);
+  t->next = blu_new(t->batch, sizeof *t->next);
+  t->per_epoch = t->data.drop_last ? t->data.count / t->batch : (t->data.count + t->batch - 1) / t->batch;
+  t->now = new_meters(t);
+  t->window = new_meters(t);
+  t->epoch = new_meters(t);
+  if (t->update && bytes_of_model_states(t->program)) t->undo = blu_new(bytes_of_model_states(t->program), 1);
+  return true;
+}
+
 /* Total number of steps: by the options, else by the program. */
 static bool plan_steps(BluError *err, BluTrainer *t) {
   double stop, epochs;
@@ -74,19 +126,25 @@ static bool plan_steps(BluError *err, BluTrainer *t) {
   return true;
 }
 
-/* Initial values, or those of the latest checkpoint; and how much of metrics.jsonl to keep. */
+/* Initial values and the plan of a new run, or those of the latest checkpoint; and how much of metrics.jsonl to keep. */
 static bool start_model(BluError *err, BluTrainer *t, int64_t latest, int64_t *metrics_bytes) {
   *metrics_bytes = 0;
   if (!t->options->resume) {
     const BluFunction *init = blu_program_function(t->program, "init");
-    blu_exec_scalars(&t->exec, 0, t->batch);
+    if (!plan_batch(err, t, NULL)) return false;
+    plan_defaults(t);
+    blu_exec_scalars(&t->exec, 0, t->micro);
     if (init) blu_exec_run(&t->exec, init, 0, init->launches);
-    return true;
+    return !t->program->embedded || blu_checkpoint_embedded(err, t->program, t->exec.arena.base);
   }
   char *path = blu_checkpoint_path(t->out, latest), *text = NULL;
   BluError warning;
   bool good = blu_checkpoint_load(err, t->program, t->exec.arena.base, path, true, &text, &warning) &&
-              blu_train_state_read(err, t, text, metrics_bytes);
+              blu_train_state_values(err, t->program, t->options, text, t->run) && plan_batch(err, t, text);
+  if (good) {
+    plan_defaults(t);
+    good = blu_train_state_read(err, t, text, metrics_bytes);
+  }
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   free(text);
   free(path);
@@ -101,7 +159,7 @@ static void describe_log(BluTrainer *t) {
   log->per_epoch = t->per_epoch;
   log->batch = t->batch;
   log->tokens = tokens && first && first->rank == 2 ? first->dim[1] : 0;
-  log->flops = (double)t->train->flops;
+  log->flops = (double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0);
   log->first_step = t->step;
   if (t->options->peak)
     log->peak = blu_profile_peak(t->exec.pool, blu_cli_threads(t->options), t->program->cpu);
@@ -117,7 +175,7 @@ static bool dry_run(BluError *err, BluTrainer *t) {
     seconds = blu_log_now() - start;
   }
   if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
-  blu_meter_add(t->window, &t->exec, t->train);
+  blu_meter_join(t->window, t->now, t->meters);
   printf("data        %" PRId64 " training examples in batches of %" PRId64 ", %" PRId64 " test examples\n", t->data.count,
          t->batch, t->test.count);
   printf("run         %" PRId64 " steps from step %" PRId64 " on; %" PRId64 " an epoch; to %s\n", t->total, t->step + 1,
@@ -144,33 +202,44 @@ static bool open_folder(BluError *err, BluTrainer *t, int64_t *latest) {
   return *latest >= 0 || !t->options->resume || blu_error_set(err, "%s holds no checkpoint to resume from", t->out);
 }
 
+/* Ends what an interrupted save has begun: what is half written goes, and what it would have removed. */
+static bool tidy(BluError *err, BluTrainer *t) {
+  blu_checkpoint_clean(t->out);
+  if (!blu_checkpoint_link(err, t->out, t->watch.best_step)) return false;
+  if (t->options->resume) blu_checkpoint_prune(t->out, t->plan.keep, t->watch.best_step);
+  return true;
+}
+
 static bool train(BluError *err, BluTrainer *t) {
-  int64_t latest, metrics_bytes;
+  int64_t latest, metrics_bytes, batches = t->options->accumulate;
+  if (!t->update && batches >= 0)
+    return blu_error_set(err, "--accumulate %" PRId64 ": this program was compiled without: write `accumulate = %" PRId64 ";` into its "
+                         "train block", batches, batches);
   if (!open_data(err, t) || !open_folder(err, t, &latest)) return false;
   if (!blu_exec_open(err, &t->exec, t->program, t->run, blu_cli_threads(t->options), t->data.bytes + t->test.bytes))
     return false;
   t->exec.seed = given(t->options->seed, DEFAULT_SEED);
-  plan_defaults(t);
   if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t)) return false;
+  if (!t->options->dry_run && !tidy(err, t)) return false;
   if (t->step >= t->total) {
     if (!t->options->quiet) printf("nothing to do: %" PRId64 " of %" PRId64 " steps are done\n", t->step, t->total);
     return true;
   }
   if (t->options->dry_run) return dry_run(err, t);
   if (!blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
-  blu_checkpoint_clean(t->out);
-  if (!blu_checkpoint_link(err, t->out, t->watch.best_step)) return false;
   if (t->options->profile) t->exec.profile = t->profile = blu_profile_new(t->train);
-  t->ahead = blu_ahead_open(&t->data, t->batch);
+  if (t->profile && t->update) t->profile->other = blu_profile_new(t->update);
+  t->ahead = blu_ahead_open(&t->data, t->micro);
   describe_log(t);
   bool good = blu_train_loop(err, t);
-  if (good && t->profile) blu_profile_print(stdout, t->profile, t->program);
+  if (good && t->profile) blu_profile_print(stdout, t->profile, t->program, t->update ? "micro-batches" : "steps");
+  if (good && t->profile && t->update) blu_profile_print(stdout, t->profile->other, t->program, "updates");
   return good;
 }
 
 bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
   BluTrainer t = {.program = program, .options = options, .run = run, .eval = blu_program_function(program, "eval"),
-                  .lock = -1, .started = blu_log_now()};
+                  .update = blu_program_function(program, "update"), .lock = -1, .started = blu_log_now()};
   if (!blu_evaluate_function(err, program, "train", &t.train)) return false;
   t.out = blu_cli_out(program, options);
   bool good = train(err, &t);
@@ -182,6 +251,8 @@ bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *o
   blu_data_close(&t.data);
   blu_profile_free(t.profile);
   blu_file_unlock(t.lock, t.out);
+  free(t.undo);
+  free(t.now);
   free(t.window);
   free(t.epoch);
   free(t.index);

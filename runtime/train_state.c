@@ -23,7 +23,7 @@ static void print_meters(FILE *file, const char *prefix, const BluMeter *meter, 
     fprintf(file, "%s.%s=%.17g %.17g\n", prefix, meter[i].name, meter[i].sum, meter[i].weight);
 }
 
-char *blu_train_state_print(const BluTrainer *t) {
+char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes) {
   char *text = NULL;
   size_t size;
   FILE *file = open_memstream(&text, &size);
@@ -33,7 +33,8 @@ char *blu_train_state_print(const BluTrainer *t) {
   fprintf(file, "step=%" PRId64 "\nskipped=%" PRId64 "\nepoch=%" PRId64 "\nposition=%" PRId64 "\n", t->step, t->skipped,
           t->step / t->per_epoch, t->step % t->per_epoch);
   fprintf(file, "examples=%" PRId64 "\nbatch=%" PRId64 "\nseed=%" PRId64 "\nmetrics_bytes=%" PRId64 "\n", t->data.count,
-          t->batch, t->exec.seed, blu_log_sync(&t->log));
+          t->batch, t->exec.seed, metrics_bytes);
+  if (t->update) fprintf(file, "accumulate=%" PRId64 "\n", t->accumulate);
   for (int i = 0; i < PLAN_KEYS; i++) fprintf(file, "%s=%" PRId64 "\n", plan_keys[i].key, *plan_value(&plan, i));
   fprintf(file, "nan=%s\n", plan.nan_skip ? "skip" : "stop");
   fprintf(file, "best=%" PRId64 " %.17g %" PRId64 "\n", w->best_step, w->best_loss, w->stale);

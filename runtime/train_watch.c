@@ -7,17 +7,11 @@
 #include "train_internal.h"
 
 bool blu_train_finite(BluError *err, const BluTrainer *t) {
-  const BluFunction *f = t->train;
+  const BluFunction *f = t->update ? t->update : t->train;
+  const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
   blu_error_set(err, "step %" PRId64 ":", t->step + 1);
-  bool good = true;
-  for (int64_t i = 0; i < f->slots && good; i++) {
-    const BluSlot *slot = &f->slot[i];
-    bool loss = (slot->role == BLU_ROLE_SUM || slot->role == BLU_ROLE_WEIGHT) && !strcmp(slot->name, "loss");
-    double value = loss ? blu_exec_scalar(&t->exec, slot) : 0;
-    if (isfinite(value)) continue;
-    good = false;
-    blu_error_add(err, " the loss is %g;", value);
-  }
+  bool good = !loss || (isfinite(loss->sum) && isfinite(loss->weight));
+  if (!good) blu_error_add(err, " the loss is %g;", isfinite(loss->sum) ? loss->weight : loss->sum);
   for (int64_t i = 0; i < f->slots; i++) {
     const BluSlot *slot = &f->slot[i];
     if (slot->role != BLU_ROLE_SQUARES && slot->role != BLU_ROLE_NORM) continue;
@@ -32,24 +26,30 @@ bool blu_train_finite(BluError *err, const BluTrainer *t) {
   return good;
 }
 
-static double value_of(const BluTrainer *t, int32_t role, const char *name) {
-  const BluSlot *slot = blu_function_slot(t->train, role, name);
-  return slot ? blu_exec_scalar(&t->exec, slot) : 0;
+void blu_train_keep_state(BluTrainer *t, bool back) {
+  char *copy = t->undo;
+  for (int64_t i = 0; copy && i < t->program->tensors; i++) {
+    const BluSlot *slot = &t->program->tensor[i];
+    char *place = t->exec.arena.base + slot->offset;
+    if (!blu_slot_picked(slot, BLU_PICK_MODEL_STATES)) continue;
+    memcpy(back ? place : copy, back ? copy : place, (size_t)slot->bytes);
+    copy += slot->bytes;
+  }
 }
 
 bool blu_train_spike(BluError *err, BluTrainer *t) {
   enum { LEAST = 30, APART = 100 }; /* steps seen before judging; between two reports */
   static const double share = 0.02, far = 6;
   BluTrainWatch *w = &t->watch;
-  double weight = value_of(t, BLU_ROLE_WEIGHT, "loss");
-  if (weight == 0) return true;
-  double loss = value_of(t, BLU_ROLE_SUM, "loss") / weight, above = loss - w->mean, deviation = sqrt(w->variance);
+  const BluMeter *now = blu_meter_find(t->now, t->meters, "loss"), *norm = blu_meter_find(t->now, t->meters, "grad_norm");
+  if (!now || now->weight == 0) return true;
+  double loss = blu_meter_mean(now), above = loss - w->mean, deviation = sqrt(w->variance);
   bool spike = w->seen >= LEAST && deviation > 0 && above > far * deviation && t->step - w->last_spike >= APART;
   bool good = true;
   if (spike) {
     char text[300];
     snprintf(text, sizeof text, "the loss is %.6g, %.1f standard deviations above the mean %.6g of recent steps; the "
-             "norm of the gradients is %.6g", loss, above / deviation, w->mean, value_of(t, BLU_ROLE_NORM, NULL));
+             "norm of the gradients is %.6g", loss, above / deviation, w->mean, norm ? blu_meter_mean(norm) : 0);
     w->last_spike = t->step;
     good = blu_log_event(err, &t->log, t->step, "loss_spike", text);
   }

@@ -51,14 +51,15 @@ bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOpti
   const char *output = options->output ? options->output : default_output;
   bool npy = blu_text_ends(output, ".npy"), good = npy || blu_text_ends(output, ".safetensors");
   if (!good) blu_error_set(err, "--output %s: its name must end in .safetensors or .npy", output);
-  char *path = good ? blu_cli_checkpoint(err, program, options) : NULL;
+  char *path = NULL;
+  good = good && blu_cli_checkpoint(err, program, options, &path);
   BluError warning;
   BluArena arena = {0};
-  good = path && blu_arena_open(err, &arena, program, 0, blu_host_memory(0)) &&
+  good = good && blu_arena_open(err, &arena, program, 0, blu_host_memory(0)) &&
          blu_checkpoint_load(err, program, arena.base, path, false, &text, &warning) &&
          (npy ? write_each(err, program, arena.base, output) : write_whole(err, program, arena.base, output, NULL));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
-  if (good) printf("wrote the parameters of %s to %s\n", path, output);
+  if (good) printf("wrote the parameters of %s to %s\n", path ? path : "this program", output);
   blu_arena_close(&arena);
   free(text);
   free(path);

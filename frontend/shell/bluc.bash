@@ -1,14 +1,14 @@
 # Completion of bluc for bash: source this file, or copy it to /usr/share/bash-completion/completions/bluc.
 _bluc() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-  local options='-o -D --cpu= --emit= --dump-after= --verify-each --locations --time --holes --diagnostics= --explain --version --help'
+  local options='-o -D --embed= --cpu= --emit= --dump-after= --verify-each --locations --time --holes --diagnostics= --explain --version --help'
   if [ "$before" = = ]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi
   if [ "$word" = = ]; then before=${COMP_WORDS[COMP_CWORD - 1]} word=; fi
   case $before in
     --cpu) COMPREPLY=($(compgen -W 'v2 v3 v4 native' -- "$word")); return ;;
     --emit) COMPREPLY=($(compgen -W 'ast blu grad opt kernels plan llvm asm obj program' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json' -- "$word")); return ;;
-    -o) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    -o | --embed) COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
   case ${COMP_WORDS[1]} in fmt) options='--check --help' ;; verify) options="$options --seed= --rounds=" ;; esac
   case $word in

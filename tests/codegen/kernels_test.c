@@ -135,6 +135,28 @@ static void fused(Setting set) {
   }
 }
 
+/* Elements at other places, with rows around the width of a vector and on both sides of each seam. */
+static void moves(Setting set) {
+  set.lo = -2, set.hi = 2, set.tolerance = 0;
+  for (int i = 0; i < 12; i++) {
+    int r = 1 + (int)(harness_random() % 5), n = any_size(), m = any_size(), low = any_size(), high = any_size();
+    set.ihi = r + 1; /* the table has r rows: one id in r + 1 names none */
+    harness_check(&set, "func.func @f(%%a: tensor<%dx3x%dxf32>) -> tensor<3x%dx%dxf32> {\n%%r = blu.transpose %%a {perm = array<i64: 1, 0, 2>} : (tensor<%dx3x%dxf32>) -> tensor<3x%dx%dxf32>\nreturn %%r : tensor<3x%dx%dxf32>\n}",
+          r, n, r, n, r, n, r, n, r, n);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxf32>) -> tensor<%dx%dxf32> {\n%%r = blu.slice %%a {start = array<i64: 1, %d>, stop = array<i64: %d, %d>} : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\nreturn %%r : tensor<%dx%dxf32>\n}",
+          r + 1, low + n + high, r, n, low, r + 1, low + n, r + 1, low + n + high, r, n, r, n);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxf32>) -> tensor<%dx%dxf32> {\n%%r = blu.pad %%a {low = array<i64: 1, %d>, high = array<i64: 0, %d>, value = 0.5} : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\nreturn %%r : tensor<%dx%dxf32>\n}",
+          r, n, r + 1, low + n + high, low, high, r, n, r + 1, low + n + high, r + 1, low + n + high);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxf32>, %%b: tensor<%dx%dxf32>) -> (tensor<%dx%dxf32>, tensor<%dx%dxf32>) {\n%%r = blu.concat %%a, %%b {axis = 1} : (tensor<%dx%dxf32>, tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n"
+          "%%s = blu.concat %%b, %%b {axis = 0} : (tensor<%dx%dxf32>, tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\nreturn %%r, %%s : tensor<%dx%dxf32>, tensor<%dx%dxf32>\n}",
+          r, n, r, m, r, n + m, 2 * r, m, r, n, r, m, r, n + m, r, m, r, m, 2 * r, m, r, n + m, 2 * r, m);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxf32>, %%b: tensor<1x%dxf32>) -> tensor<%dx%dxf32> {\n%%r = blu.update_slice %%a, %%b {start = array<i64: %d, %d>} : (tensor<%dx%dxf32>, tensor<1x%dxf32>) -> tensor<%dx%dxf32>\nreturn %%r : tensor<%dx%dxf32>\n}",
+          r, low + n + high, n, r, low + n + high, r - 1, low, r, low + n + high, n, r, low + n + high, r, low + n + high);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxi32>, %%b: tensor<7xi32>) -> tensor<7x%dxi32> {\n%%r = blu.gather %%a, %%b : (tensor<%dx%dxi32>, tensor<7xi32>) -> tensor<7x%dxi32>\nreturn %%r : tensor<7x%dxi32>\n}",
+          r, n, n, r, n, n, n);
+  }
+}
+
 static void random_numbers(Setting set) {
   set.ihi = 1 << 30, set.tolerance = 2e-6;
   harness_check(&set, "func.func @f(%%k: tensor<i64>) -> (tensor<37x29xf32>, tensor<1000xf32>) {\n%%r = blu.uniform %%k {stream = 123456789012345, shape = array<i64: 37, 29>} : (tensor<i64>) -> tensor<37x29xf32>\n"
@@ -175,6 +197,7 @@ int main(void) {
     reductions(set);
     products(set);
     fused(set);
+    moves(set);
     random_numbers(set);
     far_sines(set);
     printf("x86-64-%s: %d programs\n", name, harness_programs - before);

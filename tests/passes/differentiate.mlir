@@ -20,6 +20,22 @@ func.func @train(%w: tensor<f32> {blu.role = "param", blu.name = "w"}, %x: tenso
   return %0, %n : tensor<f32>, tensor<f32>
 }
 
+//--- sum_alone.mlir
+// In a step of micro-batches the weight of the whole step is not known yet: the gradient is that of the sum.
+// CHECK: %[[sum:[0-9]+]] = blu.mul %arg0, %arg1
+// CHECK-NOT: blu.div
+// CHECK: %[[one:[0-9a-z]+]] = blu.constant {{.*}}value = 1.0
+// CHECK-NOT: blu.div
+// CHECK: %[[g:[0-9]+]] = blu.mul %[[one]], %arg1
+// CHECK: return %[[sum]], %arg2, %[[g]]
+module attributes {blu.accumulate} {
+func.func @train(%w: tensor<f32> {blu.role = "param", blu.name = "w"}, %x: tensor<f32> {blu.role = "data", blu.name = "x"}, %n: tensor<f32> {blu.role = "data", blu.name = "n"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"}) {
+  %0 = blu.mul %w, %x : tensor<f32>
+  return %0, %n : tensor<f32>, tensor<f32>
+}
+}
+
 //--- second_use.mlir
 // w is used twice, and twice by one op: its cotangents are summed, later uses first.
 // CHECK: %[[seed:[0-9]+]] = blu.where

@@ -14,13 +14,13 @@ for m in "$models"/*.blu; do
   "$bin/bluc" --verify-each --emit=kernels "$m" > "$dir/expected" || failed=1
   cmp "$dir/kernels" "$dir/expected" || { echo "FAIL $m: blu-opt and bluc give other kernels"; failed=1; }
   "$bin/blu-opt" -pass=plan "$dir/kernels" > "$dir/planned" || failed=1
-  awk -f plan_check.awk "$dir/planned" || { echo "FAIL $m: the plan"; failed=1; }
+  awk -f plan_check.awk "$dir/planned" "$dir/planned" || { echo "FAIL $m: the plan"; failed=1; }
   "$bin/blu-opt" -pass=plan --plan "$dir/kernels" > "$dir/text" || failed=1
   "$bin/bluc" --emit=plan "$m" | cmp - "$dir/text" || { echo "FAIL $m: blu-opt and bluc print other plans"; failed=1; }
   # the last place of the last launch, moved by one cache line
   awk '{ line[NR] = $0; if (/blu.places/) last = NR }
     END { for (i = 1; i <= NR; i++) { if (i == last) sub(/>} : \(/, "0>} : (", line[i]); print line[i] } }' "$dir/planned" > "$dir/planted"
-  if awk -f plan_check.awk "$dir/planted" > /dev/null; then echo "FAIL $m: a wrong plan passes the check"; failed=1; fi
+  if awk -f plan_check.awk "$dir/planted" "$dir/planted" > /dev/null; then echo "FAIL $m: a wrong plan passes the check"; failed=1; fi
 done
 if [ $n -eq 0 ]; then echo "FAIL no models in $models"; failed=1; fi
 echo "$n models"

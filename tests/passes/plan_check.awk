@@ -1,4 +1,4 @@
-# plan_check.awk: reads planned IR and runs its launches over a picture of the arena. Every launch must find its operands where
+# plan_check.awk FILE FILE: reads planned IR (twice: give the file two times) and runs its launches over a picture of the arena. Every launch must find its operands where
 # blu.places says, untouched; the results must stand at their places at the end; nothing that is kept may be written before the
 # commit. Prints what is wrong; exit status 1 then.
 function fail(text) { printf "FAIL %s: %s\n", func_name, text; failed = 1 }
@@ -32,23 +32,38 @@ function int_of(text, name) {
   return text + 0
 }
 function root(v) { return v in alias ? alias[v] : v }
+# what a body gets from outside has a number in the place of an offset: each a space of its own, far from the frame
+function far(at) { return at < 0 ? at * 2 ^ 40 : at }
 function put(at, size, v,   i) {
-  if (at % 64) fail(v " stands at " at ", not at a multiple of 64")
-  if (at + size > arena) fail(v " ends at " at + size ", behind the arena")
+  at = far(at)
+  if (at < 0) ;
+  else if (at % 64) fail(v " stands at " at ", not at a multiple of 64")
+  else if (at + size > arena) fail(v " ends at " at + size ", behind the arena")
   for (i in from) if (from[i] < at + size && at < to[i]) delete from[i]
   if (size) { from[++serial] = at; to[serial] = at + size; holds[serial] = v }
 }
 function look(at, size, v, what,   i) {
   if (!size) return
+  at = far(at)
   for (i in from) if (from[i] == at && holds[i] == root(v) && to[i] == at + size) return
   fail(what " " v " is not at " at)
 }
 
-/^module/ { arena = int_of($0, "blu.arena"); kept = int_of($0, "blu.kept") }
-/^ *func.func private/ { inside = 0 }
-/^ *func.func @/ {
+/^module/ { whole = int_of($0, "blu.arena"); kept = int_of($0, "blu.kept") }
+FNR == NR { # the frames of bodies, which come after what runs them
+  if (/^ *func.func private/) {
+    func_name = $3
+    sub(/\(.*/, "", func_name)
+    frame[func_name] = int_of($0, "blu.bytes")
+  }
+  next
+}
+/^ *func.func private/ && /blu.kernel/ { inside = 0 }
+/^ *func.func/ && !/blu.kernel/ {
   inside = 1
-  func_name = $2
+  body = $2 == "private"
+  arena = body ? int_of($0, "blu.bytes") : whole
+  func_name = body ? $3 : $2
   sub(/\(.*/, "", func_name)
   split("", from); split("", alias)
   launches = 0
@@ -65,6 +80,29 @@ function look(at, size, v, what,   i) {
   nresults = list_of($0, "blu.results", end_place)
 }
 inside && / = blu.reshape / { alias[$1] = root($4) }
+inside && / = blu.scan @/ {
+  line = $0
+  nplaces = list_of(line, "blu.places", place)
+  steps = int_of(line, " steps"); carries = int_of(line, "carries"); called = line
+  sub(/^.*blu.scan /, "", called); sub(/\(.*/, "", called)
+  inputs = line; sub(/^[^(]*\(/, "", inputs); sub(/\).*/, "", inputs)
+  nin = split(inputs, input, ", ")
+  sub(/^.*} : /, "", line)
+  n = types_of(line, type)
+  if (n + 1 != nplaces) fail("launch " launches " has " nplaces " places for " n " tensors and a frame")
+  for (i = 1; i <= nin; i++) look(place[i], bytes_of(type[i]), input[i], "launch " launches ": operand")
+  for (i = 1; i <= n + 1; i++) # all of them at once, a carry with its last value
+    for (k = 1; k < i; k++) {
+      size = i > n ? frame[called] : bytes_of(type[i])
+      other = bytes_of(type[k])
+      if (far(place[k]) < far(place[i]) + size && far(place[i]) < far(place[k]) + other && !(i == nin + k && k <= carries) && !(i <= nin && input[i] == input[k] && k > carries))
+        fail("launch " launches ": tensors " k - 1 " and " i - 1 " share bytes")
+    }
+  name = $1; sub(/:.*/, "", name)
+  for (i = nin + 1; i <= n; i++) put(place[i], bytes_of(type[i]), name (n - nin > 1 ? "#" (i - nin - 1) : ""))
+  put(place[n + 1], frame[called], "the frame")
+  launches++
+}
 inside && / = call @/ {
   line = $0
   nplaces = list_of(line, "blu.places", place)
@@ -77,9 +115,9 @@ inside && / = call @/ {
   for (i = 1; i <= nin; i++) look(place[i], bytes_of(type[i]), input[i], "launch " launches ": operand")
   name = $1; sub(/:.*/, "", name)
   for (i = nin + 1; i <= n; i++) {
-    if (launches < commit && place[i] < kept) fail("launch " launches " writes at " place[i] ", which is kept, before the commit at " commit)
+    if (launches < commit && !body && place[i] < kept) fail("launch " launches " writes at " place[i] ", which is kept, before the commit at " commit)
     for (k = 1; k < i; k++)
-      if (place[k] < place[i] + bytes_of(type[i]) && place[i] < place[k] + bytes_of(type[k]) && !(k <= nin && place[k] == place[i]))
+      if (far(place[k]) < far(place[i]) + bytes_of(type[i]) && far(place[i]) < far(place[k]) + bytes_of(type[k]) && !(k <= nin && place[k] == place[i]))
         fail("launch " launches ": result " i - nin - 1 " shares bytes with tensor " k - 1)
     put(place[i], bytes_of(type[i]), name (n - nin > 1 ? "#" (i - nin - 1) : ""))
   }
@@ -94,7 +132,7 @@ inside && /^ *return/ {
     if (types_of(types, type) != nresults) fail("the places don't match the results")
     for (i = 1; i <= nresults; i++) look(end_place[i], bytes_of(type[i]), value[i], "at the end: result")
   }
-  if (commit > launches || commit < 0) fail("commit " commit " of " launches " launches")
+  if (!body && (commit > launches || commit < 0)) fail("commit " commit " of " launches " launches")
   functions++
   inside = 0
 }

@@ -134,3 +134,59 @@ func.func @update(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}, %g: te
   %0 = blu.sub %w, %g : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+//--- accumulate.mlir
+// A step of micro-batches: @train adds gradients to the sums that it gets and has no guard; its own state changes with each. @update
+// divides by the total weight without storing a divided gradient: the squares by a factor before the guard, the rest together with clipping.
+// CHECK: func.func @train(
+// CHECK-SAME: %[[x:arg[0-9]+]]: tensor<4xf32> {blu.name = "x", blu.role = "data"}
+// CHECK-SAME: %[[r:arg[0-9]+]]: tensor<4xf32> {blu.name = "running", blu.role = "state"}
+// CHECK-SAME: %[[sum:arg[0-9]+]]: tensor<4xf32> {blu.name = "w", blu.role = "gradient"}) ->
+// CHECK-NOT: "fixed"
+// CHECK-SAME: tensor<4xf32> {blu.name = "running", blu.role = "state"}, tensor<4xf32> {blu.name = "w", blu.role = "gradient"}) {
+// CHECK-NOT: blu.guard
+// CHECK: %[[g:[0-9]+]] = blu.neg %[[x]]
+// CHECK: %[[running:[0-9]+]] = blu.exp %[[r]]
+// CHECK: %[[more:[0-9]+]] = blu.add %[[sum]], %[[g]]
+// CHECK: return %{{[0-9]+}}, %{{[0-9]+}}, %[[running]], %[[more]]
+// CHECK: func.func @update(
+// CHECK-SAME: %[[w:arg[0-9]+]]: tensor<4xf32> {blu.name = "w", blu.role = "param"}
+// CHECK-SAME: %[[sum:arg[0-9]+]]: tensor<4xf32> {blu.name = "w", blu.role = "gradient"}
+// CHECK-SAME: %[[total:arg[0-9]+]]: tensor<f64> {blu.name = "total", blu.role = "total"})
+// CHECK-DAG: %[[zero:[0-9]+]] = blu.constant {{.*}}value = 0.0
+// CHECK-DAG: %[[one:[0-9]+]] = blu.constant {{.*}}value = 1.0
+// CHECK-DAG: %[[empty:[0-9]+]] = blu.eq %[[total]], %[[zero]]
+// CHECK-DAG: %[[per:[0-9]+]] = blu.div %[[one]], %[[total]]
+// CHECK: %[[wide:[0-9]+]] = blu.where %[[empty]], %[[zero]], %[[per]]
+// CHECK: %[[scale:[0-9]+]] = blu.cast %[[wide]] {to = f32}
+// CHECK: %[[scale2:[0-9]+]] = blu.mul %[[scale]], %[[scale]]
+// CHECK: %[[sq:[0-9]+]] = blu.mul %[[sum]], %[[sum]]
+// CHECK: %[[all:[0-9]+]] = blu.sum %[[sq]]
+// CHECK: %[[s:[0-9]+]] = blu.mul %[[all]], %[[scale2]]
+// CHECK: %[[norm:[0-9]+]] = blu.sqrt %[[s]]
+// CHECK: blu.guard %[[s]], %[[norm]]
+// CHECK: %[[clip:[0-9]+]] = blu.where %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}
+// CHECK: %[[factor:[0-9]+]] = blu.mul %[[scale]], %[[clip]]
+// CHECK: %[[broad:[0-9]+]] = blu.broadcast %[[factor]] {shape = array<i64: 4>}
+// CHECK: %[[mean:[0-9]+]] = blu.mul %[[sum]], %[[broad]]
+// CHECK: %[[new:[0-9]+]] = blu.sub %[[w]], %[[mean]]
+// CHECK: return %[[s]], %[[norm]], %[[new]]
+module attributes {blu.accumulate} {
+func.func @train(%x: tensor<4xf32> {blu.role = "data", blu.name = "x"}, %r: tensor<4xf32> {blu.role = "state", blu.name = "running"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"},
+        tensor<4xf32> {blu.role = "state", blu.name = "running"}, tensor<4xf32> {blu.role = "grad", blu.name = "fixed"},
+        tensor<4xf32> {blu.role = "grad", blu.name = "w"}) {
+  %0 = blu.sum %x : (tensor<4xf32>) -> tensor<f32>
+  %1 = blu.neg %x : tensor<4xf32>
+  %2 = blu.exp %r : tensor<4xf32>
+  return %0, %0, %2, %x, %1 : tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+func.func @clip(%limit: tensor<f64> {blu.role = "run", blu.name = "limit", blu.value = 1.0 : f64}) -> tensor<f64> {
+  return %limit : tensor<f64>
+}
+func.func @update(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}, %g: tensor<4xf32> {blu.role = "grad", blu.name = "w"})
+    -> (tensor<4xf32> {blu.role = "param", blu.name = "w"}) {
+  %0 = blu.sub %w, %g : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+}

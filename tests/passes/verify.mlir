@@ -208,3 +208,26 @@ func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<1x2x0x2xf32>) { %0 = blu.attent
 func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<3x4xi1>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<3x4xi1>) -> tensor<1x2x4x2xf32> return }
 //--- bool
 func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<4x4xf32>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<4x4xf32>) -> tensor<1x2x4x2xf32> return }
+//--- scan-body
+func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0:2 = blu.scan @f(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> (tensor<2xf32>, tensor<4x3xf32>) return }
+//--- scan-counts
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>) { %0 = blu.scan @b(%c) {carries = 1 : i64, sequences = 0 : i64, steps = 4 : i64} : (tensor<2xf32>) -> tensor<2xf32> return }
+//--- scan-counts
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0:2 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 2 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> (tensor<2xf32>, tensor<4x3xf32>) return }
+//--- scan-steps
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>, %x: tensor<5x3xf32>) { %0:2 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<5x3xf32>) -> (tensor<2xf32>, tensor<4x3xf32>) return }
+//--- scan-types
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>, %x: tensor<4x2xf32>) { %0:2 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x2xf32>) -> (tensor<2xf32>, tensor<4x3xf32>) return }
+//--- scan-carry
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<3xf32>) { return %x : tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> tensor<2xf32> return }
+//--- rank
+func.func private @b(%c: tensor<1x1x1x1x1x1x1x1xf32>) -> (tensor<1x1x1x1x1x1x1x1xf32>) { return %c : tensor<1x1x1x1x1x1x1x1xf32> }
+func.func @f(%c: tensor<1x1x1x1x1x1x1x1xf32>) { %0 = blu.scan @b(%c) {carries = 0 : i64, sequences = 0 : i64, steps = 4 : i64} : (tensor<1x1x1x1x1x1x1x1xf32>) -> tensor<4x1xf32> return }
+//--- result-type
+func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
+func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0:2 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> (tensor<2xf32>, tensor<3x3xf32>) return }
