@@ -239,6 +239,75 @@ static LLVMValueRef call64(Emit *e, const char *name, int n, LLVMValueRef a, LLV
   return out;
 }
 
+/* ---- sines of large arguments: rare, so a branch around calls of the runtime. It stands in a function, which the first pass of
+ * codegen/target.c inlines: code is placed at several levels while it is emitted, and none of them may be cut in two. ---- */
+
+static void mark(Emit *e, LLVMValueRef f, const char *attribute) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+  LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->ctx, kind, 0));
+}
+
+/* T name(T x, T y) with an empty block where e's builder now stands; *old is where it stood. */
+static LLVMValueRef begin_function(Emit *e, const char *name, LLVMTypeRef type, LLVMBuilderRef *old) {
+  LLVMValueRef f = LLVMAddFunction(e->module, name, type);
+  LLVMSetLinkage(f, LLVMInternalLinkage);
+  *old = e->b;
+  e->b = LLVMCreateBuilderInContext(e->ctx);
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->ctx, f, ""));
+  return f;
+}
+
+static void end_function(Emit *e, LLVMValueRef result, LLVMBuilderRef old) {
+  LLVMBuildRet(e->b, result);
+  LLVMDisposeBuilder(e->b);
+  e->b = old;
+}
+
+static LLVMValueRef is_far(Emit *e, LLVMValueRef x) {
+  LLVMValueRef size = blu_emit_intrinsic(e, "llvm.fabs", LLVMTypeOf(x), 1, &x);
+  return LLVMBuildFCmp(e->b, LLVMRealOGT, size, blu_emit_splat(e, LLVMConstReal(LLVMFloatTypeInContext(e->ctx), 0x1p20)), "");
+}
+
+/* The calls: the sine of each x in double, y where x is not far. */
+static LLVMValueRef far_calls(Emit *e, const char *sine, const char *name, LLVMTypeRef type) {
+  LLVMBuilderRef old;
+  LLVMValueRef f = begin_function(e, name, type, &old), x = LLVMGetParam(f, 0), y = LLVMGetParam(f, 1);
+  LLVMTypeRef narrow = blu_emit_type(e, BLU_F32), wide = blu_emit_type(e, BLU_F64);
+  LLVMValueRef z = LLVMBuildFPTrunc(e->b, call64(e, sine, 1, LLVMBuildFPExt(e->b, x, wide, ""), NULL), narrow, "");
+  mark(e, f, "noinline"), mark(e, f, "cold");
+  end_function(e, LLVMBuildSelect(e->b, is_far(e, x), z, y, ""), old);
+  return f;
+}
+
+/* y, or what far_calls gives if any x is far. */
+static LLVMValueRef far_sine(Emit *e, const char *sine, LLVMValueRef x, LLVMValueRef y) {
+  char name[64], calls[64];
+  snprintf(name, sizeof name, "%s.far.%d", sine, e->lanes);
+  snprintf(calls, sizeof calls, "%s.calls.%d", sine, e->lanes);
+  LLVMTypeRef t = blu_emit_type(e, BLU_F32), type = LLVMFunctionType(t, (LLVMTypeRef[]){t, t}, 2, 0);
+  LLVMValueRef f = LLVMGetNamedFunction(e->module, name);
+  if (!f) {
+    LLVMValueRef slow = far_calls(e, sine, calls, type), argument[2], value[2];
+    LLVMBuilderRef old;
+    f = begin_function(e, name, type, &old);
+    for (int i = 0; i < 2; i++) argument[i] = LLVMGetParam(f, (unsigned)i);
+    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(e->b), LLVMAppendBasicBlockInContext(e->ctx, f, "")};
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(e->ctx, f, "");
+    LLVMValueRef far = is_far(e, argument[0]);
+    LLVMTypeRef bits = LLVMIntTypeInContext(e->ctx, (unsigned)e->lanes);
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildBitCast(e->b, far, bits, ""), LLVMConstNull(bits), ""), from[1], done);
+    LLVMPositionBuilderAtEnd(e->b, from[1]);
+    value[0] = argument[1], value[1] = LLVMBuildCall2(e->b, type, slow, argument, 2, "");
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
+    LLVMValueRef result = LLVMBuildPhi(e->b, t, "");
+    LLVMAddIncoming(result, value, from, 2);
+    mark(e, f, "alwaysinline");
+    end_function(e, result, old);
+  }
+  return LLVMBuildCall2(e->b, type, f, (LLVMValueRef[]){x, y}, 2, "");
+}
+
 static LLVMValueRef high_product(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   LLVMTypeRef narrow = LLVMTypeOf(a), wide = blu_emit_type(e, BLU_I64);
   LLVMValueRef p = LLVMBuildMul(e->b, LLVMBuildZExt(e->b, a, wide, ""), LLVMBuildZExt(e->b, b, wide, ""), "");
@@ -293,6 +362,8 @@ static BluEmitVal prim(BluEmit *base, BluPrim p, BluElem t, BluEmitVal va, BluEm
   case BLU_PRIM_SIN64: return val(t, call64(e, "blu_rt_sin", 1, a, b));
   case BLU_PRIM_COS64: return val(t, call64(e, "blu_rt_cos", 1, a, b));
   case BLU_PRIM_TANH64: return val(t, call64(e, "blu_rt_tanh", 1, a, b));
+  case BLU_PRIM_SIN_FAR: return val(t, far_sine(e, "blu_rt_sin", a, b));
+  case BLU_PRIM_COS_FAR: return val(t, far_sine(e, "blu_rt_cos", a, b));
   }
   return va;
 }

@@ -1,5 +1,5 @@
 /* target.c - x86-64 by level, and LLVM's back end. The code arrives as vectors already: early-cse is all that LLVM's optimiser
- * has to do, and everything that would change a rounding is off. */
+ * has to do, after inlining the functions that codegen/emit.c makes to be inlined, and everything that would change a rounding is off. */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
@@ -83,7 +83,7 @@ char *blu_target_emit(LLVMModuleRef m, const BluCpu *cpu, BluFileKind kind, size
   if (!tm) return NULL;
   char *bytes = NULL;
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef e = LLVMRunPasses(m, "function(early-cse)", tm, options);
+  LLVMErrorRef e = LLVMRunPasses(m, "always-inline,function(early-cse)", tm, options);
   LLVMDisposePassBuilderOptions(options);
   LLVMMemoryBufferRef buffer = NULL;
   if (e) {

@@ -54,8 +54,8 @@ def Blu_Expm1Op   : Blu_Unary<"expm1", "e^x - 1, precise near 0", "ct (y + 1)">;
 def Blu_Log1pOp   : Blu_Unary<"log1p", "log(1 + x), precise near 0: NaN below -1, -inf at -1", "ct / (1 + x)">;
 def Blu_SqrtOp    : Blu_Unary<"sqrt", "square root: NaN below 0", "ct / (2 y)">;
 def Blu_RsqrtOp   : Blu_Unary<"rsqrt", "1 / sqrt(x)", "-ct y / (2 x)">;
-def Blu_SinOp     : Blu_Unary<"sin", "sine of x in radians; in f32 NaN where |x| > 2^20", "ct cos(x)">;
-def Blu_CosOp     : Blu_Unary<"cos", "cosine of x in radians; in f32 NaN where |x| > 2^20", "-ct sin(x)">;
+def Blu_SinOp     : Blu_Unary<"sin", "sine of x in radians", "ct cos(x)">;
+def Blu_CosOp     : Blu_Unary<"cos", "cosine of x in radians", "-ct sin(x)">;
 def Blu_TanhOp    : Blu_Unary<"tanh", "hyperbolic tangent", "ct (1 - y^2)">;
 def Blu_SigmoidOp : Blu_Unary<"sigmoid", "1 / (1 + e^-x)", "ct y (1 - y)">;
 def Blu_ErfOp     : Blu_Unary<"erf", "error function: 2 / sqrt(pi) times the integral of e^-t^2 from 0 to x",

@@ -288,7 +288,8 @@ typedef enum {
   BLU_PRIM_IADD, BLU_PRIM_ISUB, BLU_PRIM_IMUL, BLU_PRIM_SHL, BLU_PRIM_SHR /* logical */, BLU_PRIM_MULHI /* unsigned i32 */,
   BLU_PRIM_CAST,                          /* a to elem; float to integer truncates and saturates, NaN gives 0 */
   BLU_PRIM_BITCAST,                       /* f32 <-> i32, f64 <-> i64 */
-  BLU_PRIM_EXP64, BLU_PRIM_LOG64, BLU_PRIM_POW64, BLU_PRIM_SIN64, BLU_PRIM_COS64, BLU_PRIM_TANH64 /* f64 by the runtime */
+  BLU_PRIM_EXP64, BLU_PRIM_LOG64, BLU_PRIM_POW64, BLU_PRIM_SIN64, BLU_PRIM_COS64, BLU_PRIM_TANH64, /* f64 by the runtime */
+  BLU_PRIM_SIN_FAR, BLU_PRIM_COS_FAR /* f32: b, but where |a| > 2^20 the sine of a, by the runtime in f64; costs little elsewhere */
 } BluPrim;
 
 /* What a target gives to `lower`. Every prim rounds to its type; nothing is contracted or reassociated. */

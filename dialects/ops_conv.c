@@ -238,6 +238,7 @@ static void conv_axes(const BluSig *s, Axis *axis) {
   windows(s, &why, false, axis);
 }
 
+/* Padding is zeros, which weights are multiplied by: NaN stays NaN. */
 static void ref_conv2d(BluRefCall *c) {
   const BluType *in = &c->sig->in[X], *w = &c->sig->in[W];
   Axis axis[2];
@@ -249,10 +250,10 @@ static void ref_conv2d(BluRefCall *c) {
     for (int64_t ky = 0; ky < axis[0].k; ky++)
       for (int64_t kx = 0; kx < axis[1].k; kx++) {
         int64_t y = place(&axis[0], at[1], ky), x = place(&axis[1], at[2], kx), first = at[3] / outs * per;
-        if (y < 0 || y >= axis[0].n || x < 0 || x >= axis[1].n) continue;
-        const double *from = c->in[X] + blu_linear(in, (int64_t[]){at[0], y, x, first});
+        bool inside = y >= 0 && y < axis[0].n && x >= 0 && x < axis[1].n;
+        const double *from = inside ? c->in[X] + blu_linear(in, (int64_t[]){at[0], y, x, first}) : NULL;
         const double *weight = c->in[W] + blu_linear(w, (int64_t[]){at[3], 0, ky, kx});
-        for (int64_t k = 0; k < per; k++) sum += from[k] * weight[k * axis[0].k * axis[1].k];
+        for (int64_t k = 0; k < per; k++) sum += (from ? from[k] : 0) * weight[k * axis[0].k * axis[1].k];
       }
     c->out[i] = sum;
   }

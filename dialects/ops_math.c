@@ -92,8 +92,7 @@ BluEmitVal blu_emit_log(BluEmit *e, BluEmitVal x) {
   return select(e, lt(e, x, zero), as(e, BLU_F32, bits(e, 0x7fc00000)), y);
 }
 
-/* Reduced by multiples of pi/2 in double, whose products are exact up to |x| = 2^20; beyond it the result is NaN rather than a
- * number that is wrong. */
+/* Reduced by multiples of pi/2 in double, whose products are exact up to |x| = 2^20; beyond it by the runtime, slowly. */
 BluEmitVal blu_emit_sincos(BluEmit *e, BluEmitVal x, bool cosine) {
   if (x.elem == BLU_F64) return call64(e, cosine ? P(COS64) : P(SIN64), x);
   static const double s[] = {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1};
@@ -110,8 +109,7 @@ BluEmitVal blu_emit_sincos(BluEmit *e, BluEmitVal x, bool cosine) {
   BluEmitVal odd = blu_emit2(e, P(NE), blu_emit2(e, P(AND), quadrant, bits(e, 1)), bits(e, 0));
   BluEmitVal sign = blu_emit2(e, P(SHL), blu_emit2(e, P(AND), quadrant, bits(e, 2)), bits(e, 30));
   BluEmitVal y = as(e, BLU_F32, blu_emit2(e, P(XOR), as(e, BLU_I32, select(e, odd, cosr, sine)), sign));
-  BluEmitVal near = blu_emit2(e, P(LE), blu_emit1(e, P(FABS), x), real(e, 0x1p20));
-  return select(e, near, y, as(e, BLU_F32, bits(e, 0x7fc00000)));
+  return e->prim(e, cosine ? P(COS_FAR) : P(SIN_FAR), BLU_F32, x, y, y);
 }
 
 BluEmitVal blu_emit_tanh(BluEmit *e, BluEmitVal x) {

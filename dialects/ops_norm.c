@@ -121,7 +121,7 @@ static void ref_norm(BluRefCall *c) {
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = 0;
   for (int64_t i = 0, n = blu_type_count(&c->sig->in[0]); i < n; i++) {
     double *to = &c->out[blu_index_in(&t, &c->sig->in[0], i)];
-    *to = hypot(*to, c->in[0][i]);
+    *to = isnan(*to) || isnan(c->in[0][i]) ? NAN : hypot(*to, c->in[0][i]); /* hypot of NaN and infinity is infinity */
   }
 }
 

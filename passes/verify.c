@@ -108,55 +108,6 @@ static void agree(const Stage *s, const Numbers *before, const Numbers *after) {
   if (!a.wrong) blu_report(s->r, true, "pass %d, %s: %d results, largest difference %.1e", s->index, s->pass, a.results, a.worst);
 }
 
-/* What the step must give: results of @train; squares and norm of the gradients of what @update changes; @update on the clipped ones. */
-static bool expect_step(const Stage *s, const Numbers *graded, Numbers *expected) {
-  MlirOperation update = blu_func_find(s->m, "update"), clip = blu_func_find(s->m, "clip");
-  Numbers grads = {0}, limit = {0}, updated = {0};
-  BluWhy why;
-  double all = 0;
-  bool good = true, any = false;
-  for (int i = 0; i < graded->n; i++) {
-    const Number *g = &graded->at[i];
-    if (strcmp(g->func, "train")) continue;
-    int64_t n = blu_type_count(&g->type);
-    double squares = 0, *copy = blu_alloc(((size_t)n + 1) * sizeof *copy);
-    memcpy(copy, g->v, (size_t)n * sizeof *copy);
-    bool grad = !strcmp(g->role, "grad");
-    blu_numbers_add(grad ? &grads : expected, grad ? "" : "train", &(BluPort){.role = g->role, .name = g->name, .type = g->type}, copy);
-    bool changed = false;
-    for (int k = 0; grad && k < blu_func_nresults(update); k++) {
-      BluPort p = blu_func_result(update, k);
-      changed |= !strcmp(p.role, "param") && !strcmp(p.name, g->name);
-    }
-    for (int64_t k = 0; k < n; k++) squares += copy[k] * copy[k];
-    if (!changed) continue;
-    any = true;
-    all += squares;
-    double *v = blu_alloc(sizeof *v);
-    *v = squares;
-    blu_numbers_add(expected, "train", &(BluPort){.role = "squares", .name = g->name, .type = {.elem = BLU_F32}}, v);
-  }
-  if (!mlirOperationIsNull(clip)) good = blu_point_run(s->m, clip, NULL, s->point, &limit, NULL, &why) || stage_refuse(s, clip, &why);
-  if (limit.n && !blu_func_nargs(clip)) limit.at[0].v[0] = (float)limit.at[0].v[0]; /* a constant, which the step casts and so rounds */
-  double factor = limit.n && sqrt(all) > limit.at[0].v[0] ? limit.at[0].v[0] / sqrt(all) : 1;
-  for (int i = 0; i < grads.n; i++)
-    for (int64_t k = 0, n = blu_type_count(&grads.at[i].type); k < n; k++) grads.at[i].v[k] *= factor;
-  if (any) {
-    double *v = blu_alloc(sizeof *v);
-    *v = sqrt(all);
-    blu_numbers_add(expected, "train", &(BluPort){.role = "norm", .name = "norm", .type = {.elem = BLU_F32}}, v);
-  }
-  good = good && (blu_point_run(s->m, update, &grads, s->point, &updated, NULL, &why) || stage_refuse(s, update, &why));
-  for (int i = 0; i < updated.n; i++) updated.at[i].func = "train";
-  for (int i = 0; i < updated.n; i++) {
-    const Number *u = &updated.at[i];
-    blu_numbers_add(expected, "train", &(BluPort){.role = u->role, .name = u->name, .type = u->type}, u->v);
-  }
-  free(updated.at); /* its tensors moved */
-  blu_numbers_free(&grads), blu_numbers_free(&limit);
-  return good;
-}
-
 static void take_others(Numbers *from, Numbers *to) { /* results of functions that `step` leaves alone */
   for (int i = 0; i < from->n; i++) {
     Number *x = &from->at[i];
@@ -172,7 +123,9 @@ static bool run_pass(Stage *s, MlirModule plain, uint64_t seed, Numbers *results
   bool joins = !strcmp(s->pass, "step") && !mlirOperationIsNull(train) && !mlirOperationIsNull(update), good = true;
   Numbers expected = {0}, after = {0};
   if (joins) {
-    good = expect_step(s, results, &expected);
+    BluWhy why;
+    good = blu_verify_expect_step(s->m, s->point, results, &expected, &why);
+    if (!good) blu_report(s->r, false, "pass %d, %s: what it joins can't be run: %s", s->index, s->pass, why.text);
     take_others(results, &expected);
     blu_numbers_free(results);
     *results = expected;

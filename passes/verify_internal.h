@@ -22,6 +22,10 @@ bool blu_point_run(MlirModule m, MlirOperation f, const Numbers *first, const Nu
 typedef struct { FILE *out; int checks, failed, redrawn; } Report;
 void blu_report(Report *r, bool held, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* What the functions of m must give after `step`, which has not run yet, by the results of the differentiated @train among `graded`. Functions
+ * that it leaves alone are left out. */
+bool blu_verify_expect_step(MlirModule m, const Numbers *point, const Numbers *graded, Numbers *expected, BluWhy *why);
+
 /* Gradients of the train function of `graded` (after `differentiate`) against differences of the loss in `plain`. */
 void blu_verify_gradient(MlirModule plain, MlirModule graded, const Numbers *point, uint64_t seed, Report *r);
 #endif

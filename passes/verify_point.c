@@ -63,6 +63,22 @@ static void move(const Number *initial, uint64_t seed, double *out) {
   }
 }
 
+/* A step of several micro-batches has sums of gradients and of weights: arguments of what `step` is going to make. */
+static void add_sums(MlirModule m, Numbers *point) {
+  if (!blu_accumulates(m)) return;
+  for (int i = 0, n = point->n; i < n; i++) {
+    const Number g = point->at[i];
+    if (strcmp(g.role, "grad")) continue;
+    int64_t count = blu_type_count(&g.type);
+    double *v = blu_alloc(((size_t)count + 1) * sizeof *v);
+    for (int64_t k = 0; k < count; k++) v[k] = 5 * g.v[k];
+    blu_numbers_add(point, "", &(BluPort){.role = "gradient", .name = g.name, .type = g.type}, v);
+  }
+  double *total = blu_alloc(sizeof *total);
+  *total = 7;
+  blu_numbers_add(point, "", &(BluPort){.role = "total", .name = "total", .type = {.elem = BLU_F64}}, total);
+}
+
 bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, Numbers *point, BluWhy *why) {
   Numbers initial = {0};
   MlirOperation init = blu_func_find(m, "init");
@@ -88,6 +104,7 @@ bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, 
     }
     if (k < 0) good = blu_point_run(m, init, NULL, point, &initial, NULL, why);
   }
+  if (good) add_sums(m, point);
   free(funcs);
   blu_numbers_free(&initial);
   return good;

@@ -149,7 +149,7 @@ double blu_rt_pow(double x, double y) {
 
 /* x = quadrant * pi/2 + result, |result| <= pi/4 and a little, right to 2^-60 of itself for |x| < 2^30. Pi/2 in three
  * parts holds 159 bits. */
-static Pair reduce_angle(double x, int *quadrant) {
+static Pair reduce_near(double x, int *quadrant) {
   double n = nearest(x * 0x1.45f306dc9c883p-1); /* 2 / pi */
   Pair a = product(n, 0x1.921fb54442d18p0), b = product(n, 0x1.1a62633145c07p-54);
   Pair r = sum(x, -a.hi);
@@ -158,6 +158,44 @@ static Pair reduce_angle(double x, int *quadrant) {
   r = pair_add(r, (Pair){n * 0x1.f1976b7ed8fbcp-110, 0});
   *quadrant = (int)((int64_t)n & 3);
   return r;
+}
+
+/* The same for |x| >= 2^30: Payne and Hanek, "Radian reduction for trigonometric functions", 1983. With x = m * 2^e, bits
+ * of 2/pi before the e - 2nd give multiples of 4, which are whole turns; of the 192 bits from there on, the first two of
+ * their product with m are the quadrant. No double is nearer to a multiple of pi/2 than 2^-61, so 100 bits are left. */
+static const uint64_t two_over_pi[] = { /* behind the binary point */
+  0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+  0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+  0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+  0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d,
+};
+typedef unsigned __int128 Wide;
+
+/* 64 bits of 2/pi from bit `at` on; there are zeros before bit 0. */
+static uint64_t bits_from(int at) {
+  int word = (at + 64) / 64 - 1, shift = (at + 64) % 64;
+  uint64_t high = word < 0 ? 0 : two_over_pi[word], low = two_over_pi[word + 1];
+  return shift ? high << shift | low >> (64 - shift) : high;
+}
+
+static Pair reduce_far(double x, int *quadrant) {
+  uint64_t m = (bits_of(x) & 0xfffffffffffffu) | (uint64_t)1 << 52;
+  int e = (int)(bits_of(x) >> 52 & 2047) - 1075; /* -22 to 971 */
+  Wide low = (Wide)m * bits_from(e - 2 + 128), middle = (Wide)m * bits_from(e - 2 + 64) + (uint64_t)(low >> 64);
+  uint64_t part[3] = {m * bits_from(e - 2) + (uint64_t)(middle >> 64), (uint64_t)middle, (uint64_t)low};
+  int turns = (int)(part[0] >> 62), negative = part[0] >> 61 & 1; /* the fraction is rounded to the nearest quadrant */
+  part[0] = part[0] << 2 | part[1] >> 62, part[1] = part[1] << 2 | part[2] >> 62, part[2] <<= 2;
+  if (negative) {
+    turns++;
+    for (int i = 0; i < 3; i++) part[i] = ~part[i];
+  }
+  Pair r = {0, 0};
+  double unit = 0x1p-32;
+  for (int i = 0; i < 6; i++, unit *= 0x1p-32) r = pair_add(r, (Pair){(double)(uint32_t)(part[i / 2] >> (i % 2 ? 0 : 32)) * unit, 0});
+  r = pair_mul(r, (Pair){0x1.921fb54442d18p0, 0x1.1a62633145c07p-54}); /* pi / 2 */
+  int minus = negative != (x < 0);
+  *quadrant = x < 0 ? -turns : turns;
+  return minus ? (Pair){-r.hi, -r.lo} : r;
 }
 
 /* Taylor's series on |r| <= pi/4. */
@@ -175,11 +213,11 @@ static double cos_reduced(Pair r) {
   return c.hi + (c.lo + (z.hi / 2 * t - r.hi * r.lo));
 }
 
-/* sin(x + quarters * pi/2). NaN for |x| > 2^50, where neighbouring doubles are a good part of a period apart. */
+/* sin(x + quarters * pi/2) */
 static double sine(double x, int quarters) {
-  if (!(magnitude(x) <= 0x1p50)) return not_a_number;
+  if (!(magnitude(x) < infinity)) return not_a_number;
   int quadrant;
-  Pair r = reduce_angle(x, &quadrant);
+  Pair r = magnitude(x) < 0x1p30 ? reduce_near(x, &quadrant) : reduce_far(x, &quadrant);
   quadrant += quarters;
   double value = quadrant & 1 ? cos_reduced(r) : sin_reduced(r);
   return quadrant & 2 ? -value : value;

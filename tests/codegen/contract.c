@@ -96,6 +96,8 @@ static V prim(BluEmit *e, BluPrim p, BluElem t, V a, V b, V c) {
   case BLU_PRIM_SIN64: return f64(blu_rt_sin(a.u.d));
   case BLU_PRIM_COS64: return f64(blu_rt_cos(a.u.d));
   case BLU_PRIM_TANH64: return f64(blu_rt_tanh(a.u.d));
+  case BLU_PRIM_SIN_FAR: return fabsf(a.u.f) > 0x1p20f ? f32((float)blu_rt_sin(a.u.f)) : b;
+  case BLU_PRIM_COS_FAR: return fabsf(a.u.f) > 0x1p20f ? f32((float)blu_rt_cos(a.u.f)) : b;
   }
   return a;
 }

@@ -163,6 +163,24 @@ static void random_numbers(Setting set) {
         "%%n = blu.normal %%k {stream = 7, shape = array<i64: 1000>} : (tensor<i64>) -> tensor<1000xf32>\nreturn %%r, %%n : tensor<37x29xf32>, tensor<1000xf32>\n}");
 }
 
+/* Arguments within and beyond what is reduced in line, in one vector and in several; scalars of a row, and of the whole call. */
+static void far_sines(Setting set) {
+  static const double ends[] = {0x1p20, 2e6, 1e9, 3e38};
+  set.tolerance = 2.4e-7;
+  for (int i = 0; i < 12; i++) {
+    int r = 1 + i % 4, n = any_size();
+    const char *f = i & 1 ? "sin" : "cos";
+    set.lo = -ends[i % 4], set.hi = ends[i % 4];
+    set.special = i % 3 == 2;
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dxf32>, %%b: tensor<%dx1xf32>, %%c: tensor<f32>) -> tensor<%dx%dxf32> {\n"
+          "%%x = blu.%s %%a : tensor<%dx%dxf32>\n%%y = blu.%s %%b : tensor<%dx1xf32>\n%%z = blu.%s %%c : tensor<f32>\n"
+          "%%yb = blu.broadcast %%y {shape = array<i64: %d, %d>} : (tensor<%dx1xf32>) -> tensor<%dx%dxf32>\n"
+          "%%zb = blu.broadcast %%z {shape = array<i64: %d, %d>} : (tensor<f32>) -> tensor<%dx%dxf32>\n"
+          "%%s = blu.maximum %%x, %%yb : tensor<%dx%dxf32>\n%%r = blu.maximum %%s, %%zb : tensor<%dx%dxf32>\nreturn %%r : tensor<%dx%dxf32>\n}",
+          r, n, r, r, n, f, r, n, f, r, f, r, n, r, r, n, r, n, r, n, r, n, r, n, r, n);
+  }
+}
+
 int main(void) {
   Setting set;
   harness_start(&set);
@@ -181,6 +199,7 @@ int main(void) {
     fused(set);
     moves(set);
     random_numbers(set);
+    far_sines(set);
     printf("x86-64-%s: %d programs\n", name, harness_programs - before);
   }
   mlirContextDestroy(set.ctx);

@@ -65,6 +65,11 @@ int main(void) {
     bool odd = ranges[i].lo < 0 && strcmp(ranges[i].op, "exp") && strcmp(ranges[i].op, "cos") && strcmp(ranges[i].op, "sigmoid");
     check(ctx, ranges[i].op, BLU_F32, ranges[i].lo, ranges[i].hi, false, ranges[i].f32);
     check(ctx, ranges[i].op, BLU_F64, ranges[i].lo, ranges[i].hi, false, ranges[i].f64);
+    if (!strcmp(ranges[i].op, "sin") || !strcmp(ranges[i].op, "cos")) /* whatever the argument */
+      for (double top = 1e8; top < 1e39; top *= 1e10) {
+        check(ctx, ranges[i].op, BLU_F32, -top, top, false, ranges[i].f32);
+        check(ctx, ranges[i].op, BLU_F32, 0, top * 3, true, ranges[i].f32);
+      }
     if (!odd) continue; /* f(0) = 0: relative precision all the way down */
     check(ctx, ranges[i].op, BLU_F32, ranges[i].lo, ranges[i].hi, true, ranges[i].f32);
     check(ctx, ranges[i].op, BLU_F64, ranges[i].lo, ranges[i].hi, true, ranges[i].f64);

@@ -59,6 +59,22 @@ static void check_ranges(void) {
   }
 }
 
+static void check_sine(double x) {
+  CHECK(ulps(blu_rt_sin(x), sinl(x)) < 1, "sin(%a) = %a", x, blu_rt_sin(x));
+  CHECK(ulps(blu_rt_cos(x), cosl(x)) < 1, "cos(%a) = %a", x, blu_rt_cos(x));
+}
+
+/* Every magnitude of a double, the border where another reduction takes over, and the doubles and floats that are nearest to a multiple
+ * of pi/2 (known from the continued fractions of 2^e / pi). */
+static void check_far_sines(void) {
+  for (int j = 0; j < 60000; j++) check_sine(exp2(uniform(20, 1024)) * (j & 1 ? 1 : -1));
+  for (int j = 0; j < 20000; j++) check_sine(exp2(uniform(29.9, 30.1)));
+  for (double x = 0x1p29; x < 0x1p1000; x *= 2) check_sine(x), check_sine(-nextafter(x, 0)), check_sine(x * 1.5);
+  check_sine(ldexp(6381956970095103, 797));
+  check_sine(ldexp(16367173, 72));
+  check_sine(DBL_MAX);
+}
+
 static void check_pow(void) {
   for (int j = 0; j < 100000; j++) {
     double x = exp2(uniform(-20, 20)), y = uniform(-40, 40);
@@ -112,6 +128,7 @@ static void check_special(void) {
 
 int main(void) {
   check_ranges();
+  check_far_sines();
   check_pow();
   check_special();
   return unit_verdict();
