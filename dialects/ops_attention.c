@@ -167,7 +167,7 @@ static void attend_back(BluBuilder *b, const BluSig *s, const MlirValue *in, Mli
 /* A block of queries sees the keys up to its last one: with n blocks, (n + 1) / 2n of the work is left. */
 static int64_t blocks_of(const BluSig *s) {
   Shape a = shape_of(s);
-  int64_t n = a.t >= 256 ? 4 : a.t >= 32 ? 2 : 1;
+  int64_t n = a.t >= 256 ? 4 : a.t >= 128 ? 2 : 1;
   return a.causal && s->nin <= MASK && a.s >= a.t && a.t % n == 0 ? n : 1;
 }
 
@@ -238,10 +238,11 @@ static void attend_back_in_blocks(BluBuilder *b, const BluSig *s, const MlirValu
 /* Scores of all heads at once would fill memory; those of one head stay in a core's cache. So where they are many, heads run side by side in a
  * scan without carry: each in one thread, whose frame holds its scores. */
 static bool is_worth_heads(const BluBuilder *b, const BluSig *s) {
-  enum { SCORES = 256, HEADS = 8 };
+  enum { SCORES = 128 * 128, HEADS = 8 };
   Shape a = shape_of(s);
   MlirOperation func = mlirBlockGetParentOperation(b->block);
-  return a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES && a.d && a.dv && !mlirOperationIsNull(func) && !mlirModuleIsNull(blu_module_of(func));
+  bool many = a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES, able = a.b && a.d && a.dv && !mlirModuleIsNull(blu_module_of(func));
+  return able && blu_attr_int(&s->attrs, "by_head", many);
 }
 
 /* A tensor of the scan: [b, g ..] as [b g, ..], of which a head gets one part. A mask that all heads share is given whole. */
@@ -361,14 +362,14 @@ const BluRule blu_rule_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS
     QKV("1x2x3x2", "1x2x3x2", "1x2x3x2", "", "1x2x3x2"), QKV("2x2x3x2", "2x2x3x2", "2x2x3x2", "{causal = true} ", "2x2x3x2"),
     QKV("1x4x2x3", "1x2x5x3", "1x2x5x2", "{causal = true, scale = 0.7} ", "1x4x2x2"),
     QKV("1x1x4x2", "1x1x2x2", "1x1x2x2", "{causal = true} ", "1x1x4x2") /* the first two queries see no key */,
-    QKV("1x1x32x1", "1x1x33x1", "1x1x33x1", "{causal = true} ", "1x1x32x1") /* in blocks of queries */,
-    QKV("2x8x8x2", "2x4x16x2", "2x4x16x1", "", "2x8x8x1") /* head by head */,
-    QKV("1x8x32x1", "1x8x32x1", "1x8x32x1", "{causal = true} ", "1x8x32x1") /* both */, {0}}};
+    QKV("1x1x128x1", "1x1x129x1", "1x1x129x1", "{causal = true} ", "1x1x128x1") /* in blocks of queries */,
+    QKV("2x8x3x2", "2x4x5x2", "2x4x5x1", "{by_head = true} ", "2x8x3x1"),
+    QKV("1x2x128x1", "1x2x128x1", "1x2x128x1", "{by_head = true, causal = true} ", "1x2x128x1"), {0}}};
 const BluRule blu_rule_masked_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS " bool mask-fits",
     .infer = infer_attention,
   .vjp = vjp_attention, .ref = ref_attention, .expand = expand_attention, .tolerance = 4e-6,
   .cases = (const BluOpCase[]){
     QKVM("2x2x3x2", "2x2x4x2", "3x4", ""), QKVM("2x4x3x2", "2x2x3x2", "2x1x1x3", "{causal = true} "), QKVM("1x4x3x2", "1x2x3x2",
         "4x3x3", ""),
-    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), QKVM("4x4x8x1", "4x2x16x1", "8x16", ""), QKVM("4x4x8x1", "4x2x16x1", "4x1x1x16", ""),
-    QKVM("4x4x8x1", "4x2x16x1", "1x4x8x16", "{causal = true} "), {0}}};
+    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), QKVM("2x4x3x2", "2x2x5x2", "3x5", "{by_head = true} "),
+    QKVM("2x4x3x2", "2x2x5x2", "2x1x1x5", "{by_head = true} "), QKVM("2x4x3x2", "2x2x5x2", "1x4x3x5", "{by_head = true, causal = true} "), {0}}};
