@@ -19,7 +19,7 @@ enum {
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   LINE = 64,               /* bytes of a line of the caches */
-  PREFETCH_BYTES = 1 << 20,  /* a larger b comes from memory: the next panel is asked for while this one is used */
+  PREFETCH_BYTES = 1 << 21,  /* a larger b comes from memory: the next panel is asked for while this one is used */
   FAR_RESULT_BYTES = 1 << 21 /* a larger result isn't in the second cache when it is stored */
 };
 
