@@ -20,7 +20,8 @@ enum {
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   LINE = 64,               /* bytes of a line of the caches */
   PREFETCH_BYTES = 1 << 21,  /* a larger b comes from memory: the next panel is asked for while this one is used */
-  FAR_RESULT_BYTES = 1 << 21 /* a larger result isn't in the second cache when it is stored */
+  MANY_OPS = 8,
+  FAR_RESULT_BYTES = 1 << 18 /* a larger result isn't in the second cache when it is stored, since other tensors were there */
 };
 
 typedef struct {
@@ -217,16 +218,30 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
 
 /* ---- what comes next ---- */
 
-/* Asks for the lines that the tile will be stored to: a dozen stores at once that wait for memory would stop the processor. */
+/* Asks for what the tile's rows of a tensor at `place` hold. */
+static void prefetch_tile(Kernel *k, const Product *p, LLVMValueRef place, BluElem t, LLVMValueRef row, LLVMValueRef column) {
+  for (int r = 0; r < p->mr; r++)
+    for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
+      LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
+      blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), place, &index, 1, ""), 1);
+    }
+}
+
+/* Asks for the lines that the tile will be stored to, and for those that its elementwise ops read: a dozen at once that come from
+ * memory would stop the processor. */
 static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
-  for (int i = 0; i < k->nout; i++) {
-    BluElem t = blu_value_type(blu_kernel_result(k, i)).elem;
-    for (int r = 0; r < p->mr; r++)
-      for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
-        LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
-        blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
-      }
+  int64_t count = p->batch * p->m * p->n;
+  for (int i = 0; i < k->nin; i++) {
+    BluType t = blu_value_type(mlirBlockGetArgument(k->block, i));
+    bool product = false;
+    for (int j = 0; j < 2; j++) product |= mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, j)) == i;
+    if (!product && blu_type_count(&t) == count) prefetch_tile(k, p, k->place[i], t.elem, row, column);
   }
+  int ops = 0; /* with many, stores are far enough apart */
+  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
+    ops += blu_op_of(o) && blu_op_of(o)->rule->kind == BLU_KIND_ELEMENT;
+  if (ops > MANY_OPS) return;
+  for (int i = 0; i < k->nout; i++) prefetch_tile(k, p, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, row, column);
 }
 
 /* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
@@ -363,7 +378,14 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
   blu_loop_begin(&k->e, &tiles, k->fn, g->from, g->to, p->mr, 0, NULL);
   LLVMValueRef at = sub(k, tiles.i, g->from), start = tile_start(k, p, tiles.i);
   LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
-  if (p->k <= CHAIN && p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) prefetch_results(k, p, row, column);
+  if (p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) {
+    LLVMBasicBlockRef ask = new_block(k, "ask"), asked = new_block(k, "asked");
+    LLVMBuildCondBr(k->e.b, last, ask, asked);
+    LLVMPositionBuilderAtEnd(k->e.b, ask);
+    prefetch_results(k, p, row, column);
+    LLVMBuildBr(k->e.b, asked);
+    LLVMPositionBuilderAtEnd(k->e.b, asked);
+  }
   if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
   if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
