@@ -15,7 +15,8 @@ enum {
   MOST_ROWS = 288,         /* a chunk's block of a, and the group's sums, lie in the second cache */
   MOST_PANELS = 8,         /* of a group, if sums are kept */
   FEWEST_PIECES = 8,
-  FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves */
+  FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves; if a is transposed, half of that */
+  AHEAD = 8,               /* rows of a transposed a that are asked for while one is packed */
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   LINE = 64,               /* bytes of a line of the caches */
@@ -63,7 +64,8 @@ static Product product_of(const Kernel *k) {
   if (p.chunk < p.mr) p.chunk = p.mr;
   p.chunks = divide_up(p.m, p.chunk);
   p.group = p.panels < MOST_PANELS || p.k <= CHAIN ? p.panels : MOST_PANELS; /* one block keeps no sums */
-  p.packs_a = p.panels >= FEWEST_TO_PACK_A && (p.ta ? p.m * p.k >= FAR_APART : p.k * blu_elem_bytes(p.elem) % PAGE == 0);
+  if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
+  else p.packs_a = p.panels >= FEWEST_TO_PACK_A && p.k * blu_elem_bytes(p.elem) % PAGE == 0;
   return p;
 }
 
@@ -101,6 +103,18 @@ static LLVMValueRef pointer(Kernel *k, const Product *p, LLVMValueRef base, LLVM
   return LLVMBuildGEP2(k->e.b, blu_emit_elem(&k->e, p->elem), base, &index, 1, "");
 }
 static LLVMBasicBlockRef new_block(Kernel *k, const char *name) { return LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, name); }
+
+/* What is emitted between the two runs if `condition` holds. */
+static LLVMBasicBlockRef begin_if(Kernel *k, LLVMValueRef condition, const char *name) {
+  LLVMBasicBlockRef then = new_block(k, name), after = new_block(k, "after");
+  LLVMBuildCondBr(k->e.b, condition, then, after);
+  LLVMPositionBuilderAtEnd(k->e.b, then);
+  return after;
+}
+static void end_if(Kernel *k, LLVMBasicBlockRef after) {
+  LLVMBuildBr(k->e.b, after);
+  LLVMPositionBuilderAtEnd(k->e.b, after);
+}
 
 static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be both operands */
   return k->place[mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, i))];
@@ -210,7 +224,11 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
   blu_loop_begin(&k->e, &tiles, k->fn, from, to, p->mr, 0, NULL);
   LLVMValueRef start = tile_start(k, p, tiles.i), at = packed_tile(k, p, chunk, sub(k, tiles.i, from));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
-  if (p->ta) copy_rows(k, p, pointer(k, p, rows.at, mul(k, l.i, a.along)), pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+  if (p->ta) {
+    LLVMValueRef row = pointer(k, p, rows.at, mul(k, l.i, a.along));
+    blu_emit_prefetch(&k->e, pointer(k, p, row, i64(k, AHEAD * a.along)), 1);
+    copy_rows(k, p, row, pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+  }
   else pack_transposed(k, p, rows, at, depth, p->mr, p->mr);
   blu_loop_end(&k->e, &tiles, NULL);
   if (p->ta) blu_loop_end(&k->e, &l, NULL);
@@ -242,6 +260,14 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
     ops += blu_op_of(o) && blu_op_of(o)->rule->kind == BLU_KIND_ELEMENT;
   if (ops > MANY_OPS) return;
   for (int i = 0; i < k->nout; i++) prefetch_tile(k, p, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, row, column);
+}
+
+/* Asks for the rows of a behind those of this tile: they are new in the first panel of a group. */
+static void prefetch_rows(Kernel *k, const Product *p, Matrix rows, LLVMValueRef depth) {
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, LINE / blu_elem_bytes(p->elem), 0, NULL);
+  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, pointer(k, p, rows.at, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
+  blu_loop_end(&k->e, &l, NULL);
 }
 
 /* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
@@ -379,32 +405,26 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
   LLVMValueRef at = sub(k, tiles.i, g->from), start = tile_start(k, p, tiles.i);
   LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
   if (p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) {
-    LLVMBasicBlockRef ask = new_block(k, "ask"), asked = new_block(k, "asked");
-    LLVMBuildCondBr(k->e.b, last, ask, asked);
-    LLVMPositionBuilderAtEnd(k->e.b, ask);
+    LLVMBasicBlockRef after = begin_if(k, last, "ask");
     prefetch_results(k, p, row, column);
-    LLVMBuildBr(k->e.b, asked);
-    LLVMPositionBuilderAtEnd(k->e.b, asked);
+    end_if(k, after);
   }
   if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  if (!p->packs_a && !p->ta && p->batch * p->m * p->k * blu_elem_bytes(p->elem) > PREFETCH_BYTES) {
+    LLVMBasicBlockRef after = begin_if(k, equal(k, panel, g->panel), "rows");
+    prefetch_rows(k, p, rows, g->depth);
+    end_if(k, after);
+  }
   if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
   LLVMValueRef tile = p->k > CHAIN ? pointer(k, p, sums, mul(k, at, p->nr)) : sums;
   add_chain(k, p, rows, b, g->depth, first, tile);
-  LLVMBasicBlockRef store = NULL, stored = NULL;
-  if (p->k > CHAIN) {
-    store = new_block(k, "store"), stored = new_block(k, "stored");
-    LLVMBuildCondBr(k->e.b, last, store, stored);
-    LLVMPositionBuilderAtEnd(k->e.b, store);
-  }
+  LLVMBasicBlockRef stored = p->k > CHAIN ? begin_if(k, last, "store") : NULL;
   Fork f;
   int valid = fork_begin(k, p, panel, &f);
   do store_tile(k, p, tile, row, skip, column, valid), valid = f.rest;
   while (fork_next(k, &f));
-  if (stored) {
-    LLVMBuildBr(k->e.b, stored);
-    LLVMPositionBuilderAtEnd(k->e.b, stored);
-  }
+  if (stored) end_if(k, stored);
   blu_loop_end(&k->e, &tiles, NULL);
 }
 
