@@ -12,8 +12,8 @@
 
 enum {
   CHAIN = 256,
-  MOST_ROWS = 288,         /* a chunk's block of a, and the group's sums, lie in the second cache */
-  MOST_PANELS = 8,         /* of a group, if sums are kept */
+  MOST_ROWS = 288,         /* a chunk's block of a lies in the second cache */
+  SUMS_BYTES = 1 << 19,    /* of a group, which lie in the second cache from block to block */
   FEWEST_PIECES = 8,
   FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves; if a is transposed, half of that */
   AHEAD = 8,               /* rows of a transposed a that are asked for while one is packed */
@@ -63,7 +63,9 @@ static Product product_of(const Kernel *k) {
   p.chunk = round_up(divide_up(p.m, wanted), p.mr);
   if (p.chunk < p.mr) p.chunk = p.mr;
   p.chunks = divide_up(p.m, p.chunk);
-  p.group = p.panels < MOST_PANELS || p.k <= CHAIN ? p.panels : MOST_PANELS; /* one block keeps no sums */
+  int64_t fitting = SUMS_BYTES / (p.chunk * p.nr * blu_elem_bytes(p.elem)); /* panels of a group; one block keeps no sums */
+  if (fitting < 1) fitting = 1;
+  p.group = p.k <= CHAIN || !p.panels ? p.panels : divide_up(p.panels, divide_up(p.panels, fitting));
   if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
   else p.packs_a = p.panels >= FEWEST_TO_PACK_A && p.k * blu_elem_bytes(p.elem) % PAGE == 0;
   return p;
