@@ -12,15 +12,17 @@
 
 enum {
   CHAIN = 256,
-  MOST_ROWS = 288,         /* a chunk's block of a, and the group's sums, lie in the second cache */
-  MOST_PANELS = 8,         /* of a group, if sums are kept */
+  MOST_ROWS = 288,         /* a chunk's block of a lies in the second cache */
+  SUMS_BYTES = 1 << 19,    /* of a group, which lie in the second cache from block to block */
   FEWEST_PIECES = 8,
-  FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves */
+  FEWEST_TO_PACK_A = 4,    /* panels: with fewer, packing costs more than it saves; if a is transposed, half of that */
+  AHEAD = 8,               /* rows of a transposed a that are asked for while one is packed */
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   LINE = 64,               /* bytes of a line of the caches */
-  PREFETCH_BYTES = 1 << 20,  /* a larger b comes from memory: the next panel is asked for while this one is used */
-  FAR_RESULT_BYTES = 1 << 21 /* a larger result isn't in the second cache when it is stored */
+  PREFETCH_BYTES = 1 << 21,  /* a larger b comes from memory: the next panel is asked for while this one is used */
+  MANY_OPS = 8,
+  FAR_RESULT_BYTES = 1 << 18 /* a larger result isn't in the second cache when it is stored, since other tensors were there */
 };
 
 typedef struct {
@@ -61,8 +63,11 @@ static Product product_of(const Kernel *k) {
   p.chunk = round_up(divide_up(p.m, wanted), p.mr);
   if (p.chunk < p.mr) p.chunk = p.mr;
   p.chunks = divide_up(p.m, p.chunk);
-  p.group = p.panels < MOST_PANELS || p.k <= CHAIN ? p.panels : MOST_PANELS; /* one block keeps no sums */
-  p.packs_a = p.panels >= FEWEST_TO_PACK_A && (p.ta ? p.m * p.k >= FAR_APART : p.k * blu_elem_bytes(p.elem) % PAGE == 0);
+  int64_t fitting = SUMS_BYTES / (p.chunk * p.nr * blu_elem_bytes(p.elem)); /* panels of a group; one block keeps no sums */
+  if (fitting < 1) fitting = 1;
+  p.group = p.k <= CHAIN || !p.panels ? p.panels : divide_up(p.panels, divide_up(p.panels, fitting));
+  if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
+  else p.packs_a = p.panels >= FEWEST_TO_PACK_A && p.k * blu_elem_bytes(p.elem) % PAGE == 0;
   return p;
 }
 
@@ -100,6 +105,18 @@ static LLVMValueRef pointer(Kernel *k, const Product *p, LLVMValueRef base, LLVM
   return LLVMBuildGEP2(k->e.b, blu_emit_elem(&k->e, p->elem), base, &index, 1, "");
 }
 static LLVMBasicBlockRef new_block(Kernel *k, const char *name) { return LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, name); }
+
+/* What is emitted between the two runs if `condition` holds. */
+static LLVMBasicBlockRef begin_if(Kernel *k, LLVMValueRef condition, const char *name) {
+  LLVMBasicBlockRef then = new_block(k, name), after = new_block(k, "after");
+  LLVMBuildCondBr(k->e.b, condition, then, after);
+  LLVMPositionBuilderAtEnd(k->e.b, then);
+  return after;
+}
+static void end_if(Kernel *k, LLVMBasicBlockRef after) {
+  LLVMBuildBr(k->e.b, after);
+  LLVMPositionBuilderAtEnd(k->e.b, after);
+}
 
 static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be both operands */
   return k->place[mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, i))];
@@ -209,7 +226,11 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
   blu_loop_begin(&k->e, &tiles, k->fn, from, to, p->mr, 0, NULL);
   LLVMValueRef start = tile_start(k, p, tiles.i), at = packed_tile(k, p, chunk, sub(k, tiles.i, from));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
-  if (p->ta) copy_rows(k, p, pointer(k, p, rows.at, mul(k, l.i, a.along)), pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+  if (p->ta) {
+    LLVMValueRef row = pointer(k, p, rows.at, mul(k, l.i, a.along));
+    blu_emit_prefetch(&k->e, pointer(k, p, row, i64(k, AHEAD * a.along)), 1);
+    copy_rows(k, p, row, pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+  }
   else pack_transposed(k, p, rows, at, depth, p->mr, p->mr);
   blu_loop_end(&k->e, &tiles, NULL);
   if (p->ta) blu_loop_end(&k->e, &l, NULL);
@@ -217,16 +238,38 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
 
 /* ---- what comes next ---- */
 
-/* Asks for the lines that the tile will be stored to: a dozen stores at once that wait for memory would stop the processor. */
+/* Asks for what the tile's rows of a tensor at `place` hold. */
+static void prefetch_tile(Kernel *k, const Product *p, LLVMValueRef place, BluElem t, LLVMValueRef row, LLVMValueRef column) {
+  for (int r = 0; r < p->mr; r++)
+    for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
+      LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
+      blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), place, &index, 1, ""), 1);
+    }
+}
+
+/* Asks for the lines that the tile will be stored to, and for those that its elementwise ops read: a dozen at once that come from
+ * memory would stop the processor. */
 static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
-  for (int i = 0; i < k->nout; i++) {
-    BluElem t = blu_value_type(blu_kernel_result(k, i)).elem;
-    for (int r = 0; r < p->mr; r++)
-      for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
-        LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
-        blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), k->place[k->nin + i], &index, 1, ""), 1);
-      }
+  int64_t count = p->batch * p->m * p->n;
+  for (int i = 0; i < k->nin; i++) {
+    BluType t = blu_value_type(mlirBlockGetArgument(k->block, i));
+    bool product = false;
+    for (int j = 0; j < 2; j++) product |= mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, j)) == i;
+    if (!product && blu_type_count(&t) == count) prefetch_tile(k, p, k->place[i], t.elem, row, column);
   }
+  int ops = 0; /* with many, stores are far enough apart */
+  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
+    ops += blu_op_of(o) && blu_op_of(o)->rule->kind == BLU_KIND_ELEMENT;
+  if (ops > MANY_OPS) return;
+  for (int i = 0; i < k->nout; i++) prefetch_tile(k, p, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, row, column);
+}
+
+/* Asks for the rows of a behind those of this tile: they are new in the first panel of a group. */
+static void prefetch_rows(Kernel *k, const Product *p, Matrix rows, LLVMValueRef depth) {
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, LINE / blu_elem_bytes(p->elem), 0, NULL);
+  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, pointer(k, p, rows.at, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
+  blu_loop_end(&k->e, &l, NULL);
 }
 
 /* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
@@ -363,26 +406,27 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
   blu_loop_begin(&k->e, &tiles, k->fn, g->from, g->to, p->mr, 0, NULL);
   LLVMValueRef at = sub(k, tiles.i, g->from), start = tile_start(k, p, tiles.i);
   LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, tiles.i, start), column = mul(k, panel, p->nr);
-  if (p->k <= CHAIN && p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) prefetch_results(k, p, row, column);
+  if (p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) {
+    LLVMBasicBlockRef after = begin_if(k, last, "ask");
+    prefetch_results(k, p, row, column);
+    end_if(k, after);
+  }
   if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
   Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  if (!p->packs_a && !p->ta && p->batch * p->m * p->k * blu_elem_bytes(p->elem) > PREFETCH_BYTES) {
+    LLVMBasicBlockRef after = begin_if(k, equal(k, panel, g->panel), "rows");
+    prefetch_rows(k, p, rows, g->depth);
+    end_if(k, after);
+  }
   if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
   LLVMValueRef tile = p->k > CHAIN ? pointer(k, p, sums, mul(k, at, p->nr)) : sums;
   add_chain(k, p, rows, b, g->depth, first, tile);
-  LLVMBasicBlockRef store = NULL, stored = NULL;
-  if (p->k > CHAIN) {
-    store = new_block(k, "store"), stored = new_block(k, "stored");
-    LLVMBuildCondBr(k->e.b, last, store, stored);
-    LLVMPositionBuilderAtEnd(k->e.b, store);
-  }
+  LLVMBasicBlockRef stored = p->k > CHAIN ? begin_if(k, last, "store") : NULL;
   Fork f;
   int valid = fork_begin(k, p, panel, &f);
   do store_tile(k, p, tile, row, skip, column, valid), valid = f.rest;
   while (fork_next(k, &f));
-  if (stored) {
-    LLVMBuildBr(k->e.b, stored);
-    LLVMPositionBuilderAtEnd(k->e.b, stored);
-  }
+  if (stored) end_if(k, stored);
   blu_loop_end(&k->e, &tiles, NULL);
 }
 

@@ -47,21 +47,26 @@ static BluEmitVal small_integer(BluEmit *e, BluEmitVal n) {
   return blu_emit2(e, P(ISUB), as(e, BLU_I32, add(e, n, real(e, 12582912))), bits(e, 0x4b400000));
 }
 
-BluEmitVal blu_emit_exp(BluEmit *e, BluEmitVal x) {
-  if (x.elem == BLU_F64) return call64(e, P(EXP64), x);
+/* e^x is the result times 2^n, n in [-151, 129] for x in [-104, 89]. */
+static BluEmitVal exp_parts(BluEmit *e, BluEmitVal x, BluEmitVal *n) {
   static const double c[] = {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
       5.0000001201e-1};
+  BluEmitVal whole = blu_emit1(e, P(FROUND), mul(e, x, real(e, 1.44269504088896341)));
+  BluEmitVal r = fma3(e, whole, real(e, -0.693359375), x);
+  r = fma3(e, whole, real(e, 2.12194440e-4), r);
+  *n = small_integer(e, whole);
+  return fma3(e, polynomial(e, r, 6, c), mul(e, r, r), add(e, r, real(e, 1)));
+}
+
+BluEmitVal blu_emit_exp(BluEmit *e, BluEmitVal x) {
+  if (x.elem == BLU_F64) return call64(e, P(EXP64), x);
   /* outside of [-104, 89] the result is 0 or infinity; NaN passes both comparisons. The 0 is selected: made by underflow, as for all
    * that a mask leaves out, it would cost hundreds of cycles. */
-  BluEmitVal none = lt(e, x, real(e, -104));
+  BluEmitVal none = lt(e, x, real(e, -104)), k;
   x = select(e, lt(e, real(e, 89), x), real(e, 89), x);
   x = select(e, none, real(e, 0), x);
-  BluEmitVal n = blu_emit1(e, P(FROUND), mul(e, x, real(e, 1.44269504088896341)));
-  BluEmitVal r = fma3(e, n, real(e, -0.693359375), x);
-  r = fma3(e, n, real(e, 2.12194440e-4), r);
-  BluEmitVal y = fma3(e, polynomial(e, r, 6, c), mul(e, r, r), add(e, r, real(e, 1)));
+  BluEmitVal y = exp_parts(e, x, &k);
   /* 2^n in two factors, so that results below the normal range round once */
-  BluEmitVal k = small_integer(e, n);
   BluEmitVal half = blu_emit2(e, P(ISUB), blu_emit2(e, P(SHR), blu_emit2(e, P(IADD), k, bits(e, 256)), bits(e, 1)), bits(e, 128));
   y = mul(e, mul(e, y, power_of_two(e, half)), power_of_two(e, blu_emit2(e, P(ISUB), k, half)));
   return select(e, none, real(e, 0), y);
@@ -117,7 +122,12 @@ BluEmitVal blu_emit_tanh(BluEmit *e, BluEmitVal x) {
   static const double c[] = {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1};
   BluEmitVal size = blu_emit1(e, P(FABS), x), z = mul(e, x, x);
   BluEmitVal small = fma3(e, mul(e, polynomial(e, z, 5, c), z), x, x);
-  BluEmitVal large = sub(e, real(e, 1), divide(e, real(e, 2), add(e, blu_emit_exp(e, add(e, size, size)), real(e, 1))));
+  /* 1 - 2 / (e^2|x| + 1), which is 1 from |x| = 9.1 on; NaN passes the comparison */
+  BluEmitVal n, twice = add(e, size, size);
+  twice = select(e, lt(e, real(e, 20), twice), real(e, 20), twice);
+  BluEmitVal power = exp_parts(e, twice, &n);
+  power = mul(e, power, power_of_two(e, n));
+  BluEmitVal large = sub(e, real(e, 1), divide(e, real(e, 2), add(e, power, real(e, 1))));
   BluEmitVal sign = blu_emit2(e, P(AND), as(e, BLU_I32, x), bits(e, 0x80000000));
   large = as(e, BLU_F32, blu_emit2(e, P(OR), as(e, BLU_I32, large), sign));
   return select(e, lt(e, size, real(e, 0.625)), small, large);

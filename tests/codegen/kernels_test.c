@@ -102,6 +102,22 @@ static void products(Setting set) {
             "%%r = blu.matmul %%a, %%b {ta = %s, tb = %s} : (tensor<3x%dx%dxf32>, tensor<3x%dx%dxf32>) -> tensor<3x%dx%dxf32>\nreturn %%r : tensor<3x%dx%dxf32>\n}",
             am, ak, bk, bn, m, n, ta ? "true" : "false", tb ? "true" : "false", am, ak, bk, bn, m, n, m, n);
   }
+  /* several chunks of rows, groups of panels and blocks; operands that are packed, or asked for ahead; rows a page apart; f64 */
+  static const struct { int m, n, k; bool ta, tb; const char *type; } large[] = {
+    {300, 70, 300, true, false, "f32"}, {601, 20, 270, true, true, "f32"}, {40, 530, 1024, false, false, "f32"},
+    {30, 520, 1025, false, true, "f32"}, {300, 40, 300, true, false, "f64"}, {50, 70, 300, false, true, "f64"}};
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+    int m = large[i].m, n = large[i].n, k = large[i].k, am = large[i].ta ? k : m, ak = large[i].ta ? m : k, bk = large[i].tb ? n : k,
+        bn = large[i].tb ? k : n;
+    const char *t = large[i].type;
+    set.tolerance = strcmp(t, "f64") ? 4e-5 : 1e-13; /* 1024 terms of order 1 */
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dx%s>, %%b: tensor<%dx%dx%s>, %%c: tensor<%dx%dx%s>) -> tensor<%dx%dx%s> {\n"
+          "%%p = blu.matmul %%a, %%b {ta = %s, tb = %s} : (tensor<%dx%dx%s>, tensor<%dx%dx%s>) -> tensor<%dx%dx%s>\n"
+          "%%r = blu.add %%p, %%c : tensor<%dx%dx%s>\nreturn %%r : tensor<%dx%dx%s>\n}",
+          am, ak, t, bk, bn, t, m, n, t, m, n, t, large[i].ta ? "true" : "false", large[i].tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t,
+          m, n, t, m, n, t);
+  }
+  set.tolerance = 2e-5;
   harness_check(&set, "func.func @f(%%a: tensor<300x20xf32>) -> tensor<300x300xf32> {\n%%r = blu.matmul %%a, %%a {tb = true} : (tensor<300x20xf32>, tensor<300x20xf32>) -> tensor<300x300xf32>\nreturn %%r : tensor<300x300xf32>\n}");
 }
 

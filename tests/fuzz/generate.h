@@ -3,7 +3,7 @@
 #define BLU_TESTS_FUZZ_GENERATE_H
 #include "dialects/blu.h"
 
-enum { MAX_VALUES = 48, MAX_ARGS = 8 };
+enum { MAX_VALUES = 48, MAX_ARGS = 32 };
 
 /* Which program: that of a seed, with floats of one type, returning some of its last values, or only value `which`. Each value may be
  * edited: an op is dropped, and in the place of its result stands a new argument or another value of its type that was there before. */
