@@ -26,6 +26,7 @@ static const struct {
      PLACE(accumulate), 1},
     {"--max-minutes", "X", "stop with a checkpoint after X minutes", OPTION_REAL, PLACE(minutes), 0},
     {"--patience", "N", "stop after N evaluations without a lower test loss", OPTION_NUMBER, PLACE(patience), 1},
+    {"--shard", "R/N", "train on part R of N, from 0: each N-th example of an epoch's order", OPTION_TEXT, PLACE(shard), 0},
     {"--seed", "N", "seed of initial values, data order and random ops (default 1)", OPTION_NUMBER, PLACE(seed), 0},
     {"--threads", "N", "threads (default: the CPUs granted); results don't depend on it", OPTION_NUMBER,
      PLACE(threads), 1},
@@ -52,7 +53,15 @@ static const struct {
     {"--help", NULL, "print this help", OPTION_FLAG, PLACE(help), 0},
 #undef PLACE
 };
-enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024, LONGEST_WAIT = 86400, MOST_BATCHES = 1000000 };
+enum { OPTIONS = sizeof option_table / sizeof *option_table, MOST_THREADS = 1024, LONGEST_WAIT = 86400, MOST_BATCHES = 1000000, MOST_SHARDS = 1000000 };
+
+bool blu_cli_shard(const char *text, int64_t *part, int64_t *parts) {
+  const char *slash = strchr(text, '/');
+  char first[24] = "";
+  if (!slash || slash - text >= (int)sizeof first) return false;
+  memcpy(first, text, (size_t)(slash - text));
+  return blu_text_int(first, part) && blu_text_int(slash + 1, parts) && *part >= 0 && *part < *parts && *parts <= MOST_SHARDS;
+}
 
 static bool has_option(const BluCommand *command, const char *name) {
   char padded[32];
@@ -85,6 +94,10 @@ static bool store(BluError *err, BluOptions *options, int which, const char *val
              blu_error_set(err, "option %s needs a number from 0, not '%s'", name, value);
     case OPTION_NUMBER: return store_number(err, (int64_t *)(void *)place, which, value);
   }
+  int64_t part, parts;
+  if (!strcmp(name, "--shard"))
+    return blu_cli_shard(value, &part, &parts) ||
+           blu_error_set(err, "option --shard is part/parts, such as 0/4 to 3/4, not '%s'", value);
   return strcmp(name, "--nan") || !strcmp(value, "stop") || !strcmp(value, "skip") ||
          blu_error_set(err, "option --nan is stop or skip, not '%s'", value);
 }

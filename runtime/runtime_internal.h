@@ -279,7 +279,7 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 typedef struct {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric;
+  const char *nan, *entry, *output, *svg, *metric, *shard;
   int64_t epochs, steps, accumulate, seed, threads;  /* -1: not given, here and below */
   int64_t eval_every, save_every, log_every, keep, patience, timeout;
   double minutes;
@@ -303,6 +303,8 @@ bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **w
 void blu_cli_help(FILE *file, const BluCommand *command);
 int blu_cli_threads(const BluOptions *options);                                  /* as given, else the CPUs granted */
 char *blu_cli_out(const BluProgram *program, const BluOptions *options);         /* new string */
+/* "R/N" with 0 <= R < N; false: the text is another. */
+bool blu_cli_shard(const char *text, int64_t *part, int64_t *parts);
 /* In *path the checkpoint that the options name, else the latest of the output folder, else NULL if parameters are embedded in the
  * program; an error without. */
 bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options, char **path);

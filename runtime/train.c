@@ -38,9 +38,12 @@ static void add_last_checkpoint(BluError *err, const BluTrainer *t) {
 
 int64_t blu_train_rows(const BluTrainer *t, int64_t step, int64_t *index) {
   int64_t first = step % t->per_epoch * t->batch;
-  int64_t rows = t->data.count - first < t->batch ? t->data.count - first : t->batch;
+  int64_t rows = t->count - first < t->batch ? t->count - first : t->batch;
   BluShuffle shuffle = blu_shuffle_make(t->data.count, t->exec.seed, step / t->per_epoch);
-  for (int64_t i = 0; i < rows; i++) index[i] = t->data.shuffle ? blu_shuffle_at(&shuffle, first + i) : first + i;
+  for (int64_t i = 0; i < rows; i++) {
+    int64_t at = t->shard + (first + i) * t->shards; /* in the order that all parts share */
+    index[i] = t->data.shuffle ? blu_shuffle_at(&shuffle, at) : at;
+  }
   return rows;
 }
 

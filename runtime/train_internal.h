@@ -34,6 +34,7 @@ typedef struct {
   int64_t step, total;           /* steps done; steps of the whole run */
   int64_t skipped, in_a_row;     /* of the steps done: left out for a NaN; since the last good one */
   int64_t batch, per_epoch;      /* examples of a step, steps of an epoch */
+  int64_t shard, shards, count;  /* which part of the training examples, of how many; its examples */
   int64_t micro, accumulate;     /* examples of a micro-batch, micro-batches of a step: where update == NULL, batch and 1 */
   char *undo;                    /* the model's own state before the step, if micro-batches change it; else NULL */
   BluTrainPlan plan;

@@ -90,18 +90,32 @@ static bool plan_accumulation(BluError *err, BluTrainer *t, const char *text) {
                        MOST_BATCHES);
 }
 
+/* Which part of the examples: as the checkpoint says, else by the option, else all. */
+static bool plan_shard(BluError *err, BluTrainer *t, const char *text) {
+  char saved[64] = "0/1", word[64];
+  const char *option = t->options->shard;
+  if (text && blu_text_value(text, "imported", word, sizeof word)) text = NULL; /* parameters, but no run */
+  if (text && !blu_text_value(text, "shard", saved, sizeof saved)) snprintf(saved, sizeof saved, "0/1");
+  if (text && option && strcmp(saved, option))
+    return blu_error_set(err, "the checkpoint was made with --shard %s: leave --shard out to resume", saved);
+  if (!blu_cli_shard(text || !option ? saved : option, &t->shard, &t->shards))
+    return blu_error_set(err, "the checkpoint's trainer.txt has a shard '%s'", saved);
+  t->count = (t->data.count - t->shard + t->shards - 1) / t->shards;
+  return t->count > 0 ||
+         blu_error_set(err, "%" PRId64 " training examples are too few for %" PRId64 " shards", t->data.count, t->shards);
+}
+
 /* Batches, steps of an epoch, and the tables that depend on them. */
 static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
   int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
-  if (!plan_accumulation(err, t, text)) return false;
+  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text)) return false;
   t->micro = blu_function_batch(t->train);
   t->batch = t->micro * t->accumulate;
-  if (t->data.drop_last && t->data.count < t->batch)
-    return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1",
-                         t->data.count, t->batch);
+  if (t->data.drop_last && t->count < t->batch)
+    return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1", t->count, t->batch);
   t->index = blu_new(t->batch > eval_batch ? t->batch : eval_batch, sizeof *t->index);
   t->next = blu_new(t->batch, sizeof *t->next);
-  t->per_epoch = t->data.drop_last ? t->data.count / t->batch : (t->data.count + t->batch - 1) / t->batch;
+  t->per_epoch = t->data.drop_last ? t->count / t->batch : (t->count + t->batch - 1) / t->batch;
   t->now = new_meters(t);
   t->window = new_meters(t);
   t->epoch = new_meters(t);
@@ -176,7 +190,9 @@ static bool dry_run(BluError *err, BluTrainer *t) {
   }
   if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
   blu_meter_join(t->window, t->now, t->meters);
-  printf("data        %" PRId64 " training examples in batches of %" PRId64 ", %" PRId64 " test examples\n", t->data.count,
+  printf("data        ");
+  if (t->shards > 1) printf("%" PRId64 " of ", t->count);
+  printf("%" PRId64 " training examples in batches of %" PRId64 ", %" PRId64 " test examples\n", t->data.count,
          t->batch, t->test.count);
   printf("run         %" PRId64 " steps from step %" PRId64 " on; %" PRId64 " an epoch; to %s\n", t->total, t->step + 1,
          t->per_epoch, t->out);

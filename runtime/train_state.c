@@ -34,6 +34,7 @@ char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes) {
           t->step / t->per_epoch, t->step % t->per_epoch);
   fprintf(file, "examples=%" PRId64 "\nbatch=%" PRId64 "\nseed=%" PRId64 "\nmetrics_bytes=%" PRId64 "\n", t->data.count,
           t->batch, t->exec.seed, metrics_bytes);
+  if (t->shards > 1) fprintf(file, "shard=%" PRId64 "/%" PRId64 "\n", t->shard, t->shards);
   if (t->update) fprintf(file, "accumulate=%" PRId64 "\n", t->accumulate);
   for (int i = 0; i < PLAN_KEYS; i++) fprintf(file, "%s=%" PRId64 "\n", plan_keys[i].key, *plan_value(&plan, i));
   fprintf(file, "nan=%s\n", plan.nan_skip ? "skip" : "stop");

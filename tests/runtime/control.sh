@@ -93,6 +93,24 @@ expect 0 '^step 61: the loss is 100[.0-9]*, [0-9.]* standard deviations above th
   train --out spike --set spike=60 --epochs 8
 same 'events' "$(grep -c loss_spike spike/metrics.jsonl)" 1
 
+# --- shards: 83 examples in batches of 8 ---
+expect 0 '^data        42 of 83 training examples' train --out shard0 --shard 0/2 --dry-run
+expect 0 '^done: step 6' train --out shard0 --shard 0/2 --epochs 1
+expect 0 '^done: step 6' train --out shard1 --shard 1/2 --epochs 1
+[ "$(hash_of shard0/step-6)" != "$(hash_of shard1/step-6)" ] || fail 'two shards give the same weights'
+expect 0 '^done: step 11' train --out shard_none --epochs 1
+expect 0 '^done: step 11' train --out shard_one --epochs 1 --shard 0/1
+same 'one shard of one' "$(hash_of shard_one/step-11)" "$(hash_of shard_none/step-11)"
+expect 0 '^shard=1/2$' cat shard1/step-6/trainer.txt
+expect 0 '^done: step 12' train --out shard1 --resume --epochs 2
+expect 0 '^done: step 12' train --out shard_whole --shard 1/2 --epochs 2
+same 'a resumed shard' "$(hash_of shard1/step-12)" "$(hash_of shard_whole/step-12)"
+expect 1 '^error: the checkpoint was made with --shard 1/2: leave --shard out to resume' train --out shard1 --resume --shard 0/2
+expect 1 '^error: 83 training examples are too few for 1000 shards' train --out shard_few --shard 90/1000
+for wrong in 2/2 -1/2 1 1/ /2 a/b 0/0; do
+  expect 2 "^error: .*--shard is part/parts, such as 0/4 to 3/4, not '$wrong'" train --out shard_wrong --shard "$wrong"
+done
+
 # --- profile, peak ---
 expect 0 '^profile of 22 steps: [0-9.]* ms each in kernels$' train --out profile --profile --peak
 says '^ *[0-9.]*% *[0-9.]* *1  forward  fake.blu:1: // the source of fake.blu$'

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data_internal.h"
+#include "train_internal.h"
 #include "unit.h"
 
 /* --- shuffle --- */
@@ -26,8 +27,26 @@ static void check_permutation(int64_t count, int64_t seed, int64_t epoch) {
   free(seen);
 }
 
+/* An epoch of all shards together has every example once. */
+static void check_shards(int64_t count, int64_t shards, bool shuffle) {
+  int64_t index[3], rows;
+  char *seen = blu_new(count, 1);
+  for (int64_t r = 0; r < shards; r++) {
+    BluTrainer t = {.data = {.count = count, .shuffle = shuffle}, .batch = 3, .shard = r, .shards = shards, .exec = {.seed = 7}};
+    t.count = (count - r + shards - 1) / shards;
+    t.per_epoch = (t.count + 2) / 3;
+    for (int64_t step = 0; step < t.per_epoch; step++) {
+      rows = blu_train_rows(&t, t.per_epoch + step, index);
+      for (int64_t i = 0; i < rows; i++) seen[index[i]]++;
+    }
+  }
+  for (int64_t i = 0; i < count; i++) CHECK(seen[i] == 1, "%lld shards: example %lld %d times", (long long)shards, (long long)i, seen[i]);
+  free(seen);
+}
+
 static void check_shuffle(void) {
   static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 127, 997, 1024, 4099, 60000, 65537};
+  for (int64_t shards = 1; shards <= 8; shards++) check_shards(83, shards, shards % 2);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     for (int64_t seed = 0; seed < 3; seed++) check_permutation(counts[i], seed, seed + 5);
   int64_t same_epoch = 0, same_seed = 0, first_of[4] = {0};
