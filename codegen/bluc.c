@@ -53,7 +53,7 @@ typedef struct {
   BluDiagStyle style;
   Stage stage;
   BluCpu cpu;
-  bool verify, times, locations, holes, only_check /* fmt --check */;
+  bool verify, poison, times, locations, holes, only_check /* fmt --check */;
   BluVerifyOptions judge; /* of `verify` */
 } Options;
 
@@ -174,7 +174,7 @@ static bool generate(const Options *o, MlirModule m) {
   int n = o->stage == STAGE_PROGRAM ? 1 + PARTS : 1;
   for (int i = 0; i < n; i++) module[i] = LLVMModuleCreateWithNameInContext(base_name(o->input), LLVMContextCreate());
   BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu,
-                         .part = module + 1, .parts = n - 1};
+                         .part = module + 1, .parts = n - 1, .poison = o->poison};
   int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
   bool good = !error && blu_program_emit(*module, m, &info);
   if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error);
@@ -307,6 +307,7 @@ static int usage(FILE *out, int status) {
   fprintf(out, "  --dump-after=PASS   print the IR after a pass, to standard error; passes:\n");
   for (const BluPass *p = blu_passes; p->name; p++) fprintf(out, "      %-15s %s\n", p->name, p->summary);
   fprintf(out, "  --verify-each       check the IR after each pass\n"
+    "  --poison            fill memory with NaN once nobody needs it any more: a trainer that must learn the same, more slowly\n"
     "  --locations         print locations with the IR\n"
     "  --time              how long each stage takes, to standard error\n"
     "  --holes             print what each `_` in a type stands for\n"
@@ -340,7 +341,7 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 }
 
 static int unknown_option(const char *arg) {
-  static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--locations", "--time", "--holes",
+  static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time", "--holes",
                                         "--diagnostics", "--explain", "--embed", "--version", "--help", "--check", "--seed",
                                         "--rounds"};
   char name[64];
@@ -403,6 +404,7 @@ static int parse(Options *o, int argc, char **argv) {
     if (!strcmp(a, "--help") || !strcmp(a, "-h")) return usage(stdout, 0) + 1;
     if (!strcmp(a, "--version")) return puts(version), 1;
     if (!strcmp(a, "--verify-each")) o->verify = true;
+    else if (!strcmp(a, "--poison")) o->poison = true;
     else if (!strcmp(a, "--time")) o->times = true;
     else if (!strcmp(a, "--holes")) o->holes = true;
     else if (!strcmp(a, "--check") && o->command == COMMAND_FORMAT) o->only_check = true;

@@ -26,6 +26,7 @@ typedef struct {
   const BluCpu *cpu;
   int64_t embedded_bytes;  /* of the parameters to embed, and a hash of them; 0: none */
   uint64_t embedded_hash;
+  bool poison;             /* what nobody needs any more is filled with NaN after every launch */
   LLVMModuleRef *part; /* kernels go to these modules, where there are any, evenly; each has a context of its own */
   int parts;
 } BluProgramInfo;

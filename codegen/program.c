@@ -210,7 +210,7 @@ static Place resolve(const Nest *n, int64_t at) {
   return p;
 }
 
-static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost);
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, int64_t *commit, Cost *cost);
 
 static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest, Cost *cost) {
   const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
@@ -246,7 +246,7 @@ static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, 
   }
   int64_t n;
   Cost inside;
-  LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, &inside);
+  LLVMValueRef body = launches(p, blu_func_find(p->planned, nest.shape.body), &nest, &n, NULL, &inside);
   cost->flops += nest.shape.steps * inside.flops;
   cost->bytes += nest.shape.steps * inside.bytes;
   LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body,
@@ -256,15 +256,44 @@ static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, 
     number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
 }
 
-static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, Cost *cost) {
+/* The launch that poisons what nobody reads after launch i of f; null: there is nothing. */
+static LLVMValueRef poison_launch(Program *p, MlirOperation f, int i, const Nest *nest) {
+  BluDead *dead;
+  int n = blu_plan_dead(f, i, &dead), places = 1 + 2 * n, depth = nest ? nest->levels : 0;
+  if (!n) return NULL;
+  LLVMValueRef *offset = blu_alloc((size_t)places * sizeof *offset), *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
+  for (int k = 0; k < places * depth; k++) stride[k] = number(p, 0);
+  offset[0] = number(p, n);
+  for (int k = 0; k < n; k++) {
+    Place at = resolve(nest, dead[k].place);
+    offset[1 + 2 * k] = number(p, at.offset);
+    offset[2 + 2 * k] = number(p, dead[k].bytes);
+    for (int d = 0; d < depth; d++) stride[(1 + 2 * k) * depth + d] = number(p, at.stride[d]);
+  }
+  if (nest && places > p->loop_offsets) p->loop_offsets = places;
+  LLVMValueRef fn = LLVMGetNamedFunction(p->module, "blu_rt_poison");
+  LLVMTypeRef of[] = {p->ptr, p->ptr, p->ptr, p->i64, p->i64};
+  if (!fn) fn = LLVMAddFunction(p->module, "blu_rt_poison", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), of, 5, 0));
+  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
+    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0)});
+  free(dead), free(offset), free(stride);
+  return launch;
+}
+
+/* *commit (NULL: none): the number of launches before the commit, as the plan counts them; then as this table does. */
+static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int64_t *n, int64_t *commit, Cost *cost) {
   LLVMValueRef *all = NULL;
-  int64_t cap = 0;
+  int64_t cap = 0, border = commit ? *commit : -1;
+  int planned = 0;
   *n = 0;
   *cost = (Cost){0};
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     if (!is_call(o) && !blu_is(o, "scan")) continue;
-    if (*n == cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
+    if (*n + 2 > cap) all = blu_realloc(all, (size_t)(cap = cap ? 2 * cap : 32) * sizeof *all);
     all[(*n)++] = is_call(o) ? kernel_launch(p, o, nest, cost) : loop_launch(p, o, nest, cost);
+    LLVMValueRef poison = p->info->poison ? poison_launch(p, f, planned, nest) : NULL;
+    if (poison) all[(*n)++] = poison;
+    if (++planned == border) *commit = *n;
   }
   LLVMValueRef a = array(p, p->launch, all, *n);
   free(all);
@@ -285,10 +314,10 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
       else if (!pass || role != BLU_ROLE_GRADIENT) add_slot(p, &own, &port, offset, false); /* the new sums are where the old ones were */
     }
   Cost cost;
-  int64_t nlaunch, nslots = own.n;
-  LLVMValueRef launch = launches(p, f, NULL, &nlaunch, &cost), slots = finish_slots(p, &own);
+  int64_t nlaunch, nslots = own.n, commit = int_attr(f, "blu.commit");
+  LLVMValueRef launch = launches(p, f, NULL, &nlaunch, &commit, &cost), slots = finish_slots(p, &own);
   return record(p, 8, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
-                                       number(p, int_attr(f, "blu.commit")), number(p, cost.flops), number(p, cost.bytes)});
+                                       number(p, commit), number(p, cost.flops), number(p, cost.bytes)});
 }
 
 /* ---- the program ---- */

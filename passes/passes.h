@@ -34,6 +34,11 @@ enum { BLU_PLACE_OUTSIDE = -2 };
 /* The frame of a scan whose steps threads share: it is no part of the arena. */
 enum { BLU_PLACE_OF_THREAD = -1 };
 
+/* What nobody reads any more after one launch of a planned function: places as in blu.places. For debugging: filled with NaN, it must make
+ * no difference. The caller frees *dead; returns how many. */
+typedef struct { int64_t place, bytes; } BluDead;
+int blu_plan_dead(MlirOperation func, int launch, BluDead **dead);
+
 /* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
 char *blu_plan_print(MlirModule m);
 

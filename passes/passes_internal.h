@@ -28,6 +28,8 @@ bool blu_is_launch(MlirOperation op);             /* what takes time in a functi
 bool blu_is_kernel(MlirOperation func);
 /* The result that is the same bytes as the operand at u: of a reshape, or the last value of a scan's carry; null: none. */
 MlirValue blu_same_bytes(MlirOpOperand u);
+/* The last of the n launches that reads v, under whatever name; n: it is returned; -1: nobody. */
+int blu_last_reader(MlirOperation *launch, int n, MlirValue v);
 /* The value that v is another name of: through reshapes, and from last values of carries to first ones. */
 MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */

@@ -46,22 +46,6 @@ static void print_kept(FILE *out, MlirOperation *funcs, int n, int64_t kept) {
   }
 }
 
-static int last_reader(MlirOperation *launch, int n, MlirValue v) {
-  int last = -1;
-  for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
-    MlirOperation user = mlirOpOperandGetOwner(u);
-    MlirValue same = blu_same_bytes(u);
-    int at = blu_is_launch(user) || !mlirValueIsNull(same) ? -1 : n;
-    if (blu_is(user, "guard")) continue;
-    for (int i = 0; blu_is_launch(user) && i < n; i++)
-      if (mlirOperationEqual(launch[i], user)) at = i;
-    int later = mlirValueIsNull(same) ? -1 : last_reader(launch, n, same);
-    if (later > at) at = later;
-    if (at > last) last = at;
-  }
-  return last;
-}
-
 /* Is it a scan whose frame is part of the arena? */
 static bool has_frame(MlirOperation launch) {
   int n = (int)(mlirOperationGetNumOperands(launch) + mlirOperationGetNumResults(launch));
@@ -84,12 +68,12 @@ static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, 
   MlirBlock block = blu_func_block(f);
   for (int i = 0; i < blu_func_nargs(f); i++) {
     MlirValue v = mlirBlockGetArgument(block, i);
-    add_live(live, n, kept, place(f, "blu.args", i), v, 0, last_reader(calls, n, v));
+    add_live(live, n, kept, place(f, "blu.args", i), v, 0, blu_last_reader(calls, n, v));
   }
   for (int i = 0; i < n; i++) {
     for (int k = first_own(calls[i]), nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
       MlirValue v = mlirOperationGetResult(calls[i], k);
-      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, last_reader(calls, n, v));
+      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, blu_last_reader(calls, n, v));
     }
     if (has_frame(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
   }
@@ -121,7 +105,7 @@ static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
     for (int k = first_own(ops[i]); k < (int)mlirOperationGetNumResults(ops[i]); k++) {
       MlirValue v = mlirOperationGetResult(ops[i], k);
       BluType t = blu_value_type(v);
-      int last = last_reader(ops, calls, v);
+      int last = blu_last_reader(ops, calls, v);
       char note[64];
       snprintf(note, sizeof note, last == calls ? "until the end" : "until %d", last < i ? i : last);
       print_slot(out, place(ops[i], "blu.places", nin + k), &t, "", note);

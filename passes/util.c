@@ -78,6 +78,22 @@ MlirValue blu_same_bytes(MlirOpOperand u) {
   return same ? mlirOperationGetResult(user, i) : (MlirValue){0};
 }
 
+int blu_last_reader(MlirOperation *launch, int n, MlirValue v) {
+  int last = -1;
+  for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
+    MlirOperation user = mlirOpOperandGetOwner(u);
+    MlirValue same = blu_same_bytes(u);
+    int at = blu_is_launch(user) || !mlirValueIsNull(same) ? -1 : n;
+    if (blu_is(user, "guard")) continue;
+    for (int i = 0; blu_is_launch(user) && i < n; i++)
+      if (mlirOperationEqual(launch[i], user)) at = i;
+    int later = mlirValueIsNull(same) ? -1 : blu_last_reader(launch, n, same);
+    if (later > at) at = later;
+    if (at > last) last = at;
+  }
+  return last;
+}
+
 MlirValue blu_root(MlirValue v) {
   for (MlirOperation d = blu_def(v); !mlirOperationIsNull(d); d = blu_def(v)) {
     BluScan s;

@@ -130,4 +130,7 @@ double blu_rt_pow(double x, double y);
 double blu_rt_sin(double x);
 double blu_rt_cos(double x);
 double blu_rt_tanh(double x);
+
+/* For debugging, as a kernel: fills places with bytes that are NaN in every floating type. offset[0] = n, then n times place and size. */
+void blu_rt_poison(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
 #endif

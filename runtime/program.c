@@ -61,6 +61,11 @@ double *blu_program_defaults(const BluProgram *program) {
   return run;
 }
 
+void blu_rt_poison(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last) {
+  (void)scratch, (void)first, (void)last;
+  for (int64_t i = 0; i < offset[0]; i++) memset(arena + offset[1 + 2 * i], 0xff, (size_t)offset[2 + 2 * i]);
+}
+
 bool blu_program_set(BluError *err, const BluProgram *program, double *run, const char *assignment) {
   const char *equals = strchr(assignment, '=');
   if (!equals) return blu_error_set(err, "'%s' is not of the form name=value", assignment);

@@ -1,7 +1,7 @@
 # Completion of bluc for bash: source this file, or copy it to /usr/share/bash-completion/completions/bluc.
 _bluc() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-  local options='-o -D --embed= --cpu= --emit= --dump-after= --verify-each --locations --time --holes --diagnostics= --explain --version --help'
+  local options='-o -D --embed= --cpu= --emit= --dump-after= --verify-each --poison --locations --time --holes --diagnostics= --explain --version --help'
   if [ "$before" = = ]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi
   if [ "$word" = = ]; then before=${COMP_WORDS[COMP_CWORD - 1]} word=; fi
   case $before in
