@@ -79,8 +79,9 @@ def sgd(params, rate=0.0625):
     return [torch.optim.SGD(params.values(), lr=rate, momentum=0.875)]
 
 
-def case(name, params, data, step, output=None, optimizers=sgd, states=None, kinds=None, last=False):
-    """step(p, s, d) gives sum and weight of the loss, and moves the states s; output(p, s, d) what the entry `output` gives."""
+def case(name, params, data, step, output=None, optimizers=sgd, states=None, kinds=None, last=False, before=None):
+    """step(p, s, d) gives sum and weight of the loss, and moves the states s; output(p, s, d) what the entry `output` gives;
+    before(i, p, opts) is called between the gradient of step i and the optimizers."""
     states = {k: v.clone() for k, v in (states or {}).items()}
     golden = stored("param", params) | stored("init", states) | stored("data", data)
     for k, kind in (kinds or {}).items():
@@ -100,6 +101,8 @@ def case(name, params, data, step, output=None, optimizers=sgd, states=None, kin
         if i == 0:
             golden |= {"sum loss": np.float64(total.item()), "weight loss": np.float64(weight)}
             golden |= {"grad " + k: v.grad.clone() for k, v in p.items()}
+        if before:
+            before(i, p, opts)
         for o in opts:
             o.step()
     golden["losses"] = np.array(losses)
@@ -138,7 +141,7 @@ def ce(logits, labels, **options):
     return flat, float((labels != -100).sum())
 
 
-def gpt2():
+def gpt2(name="gpt2", **training):
     r, V, T, D, H, B = Random(1), 61, 12, 16, 4, 3
     p = {"wte.weight": r(V, D, scale=0.3), "wpe.weight": r(T, D, scale=0.1)}
     for i in range(2):
@@ -159,7 +162,23 @@ def gpt2():
             x = x + conv1d(p, h + "mlp.c_proj", m)
         return layer_norm(p, "ln_f", x) @ p["wte.weight"].T
 
-    case("gpt2", p, {"x": r.ids(V, B, T), "y": y}, lambda p, s, d: ce(model(p, s, d), d["y"]), model)
+    case(name, p, {"x": r.ids(V, B, T), "y": y}, lambda p, s, d: ce(model(p, s, d), d["y"]), model, **training)
+
+
+def recipe():
+    """GPT-2 trained as it is in earnest: AdamW whose matrices decay, clipping, warm-up and a cosine."""
+    def make(p):
+        groups = [dict(params=[v for v in p.values() if (v.dim() > 1) == wide], weight_decay=0.125 * wide) for wide in (False, True)]
+        return [torch.optim.AdamW(groups, lr=0.0, betas=(0.875, 0.96875), eps=2.0**-20)]
+
+    def before(i, p, opts):
+        norm = torch.stack([v.grad.norm() for v in p.values()]).norm()
+        for v in p.values():
+            v.grad *= min(1.0, 0.5 / norm)
+        for group in opts[0].param_groups:
+            group["lr"] = 2**-6 * ((i + 1) / 3 if i < 3 else 0.5 * (1 + math.cos(math.pi * (i - 3) / 7)))
+
+    gpt2("recipe", optimizers=make, before=before)
 
 
 def rotate(x, theta=10000.0):
@@ -445,7 +464,7 @@ def schedules():
     print("schedules:", *(f"{k} {v[0]:.4g}..{v[-1]:.4g}" for k, v in rates.items()))
 
 
-CASES = dict(gpt2=gpt2, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
+CASES = dict(gpt2=gpt2, recipe=recipe, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
              gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, losses=losses, ignored=ignored,
              optimizers=optimizers, schedules=schedules)
 for chosen in sys.argv[1:] or CASES:
