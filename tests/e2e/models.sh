@@ -53,6 +53,9 @@ for model in gpt_char llama lstm gru moe; do # ln 256 is 5.55
   run 0 ./$model eval --data text
   says 'loss [45]\.'
 done
+# PyTorch's first values: by the number of hidden units, 1 / sqrt(192), also where 64 numbers come in
+run 0 ./lstm info
+says '^  rnn\.x2h\.weight +f32\[768,64\] .* uniform\(-0\.0721688, 0\.0721688\);'
 for model in lstm gru moe; do probabilities $model 256 bytes.csv; done
 for model in gpt_char llama; do
   run 0 ./$model predict --entry decode token=token.csv at=at.csv --output $model.npy

@@ -72,6 +72,8 @@ class Random:
 
 
 def stored(kind, tensors):
+    for k, v in tensors.items():
+        assert not v.is_floating_point() or torch.equal(v, v.float().double()), f"{k} is more than f32 holds"
     return {f"{kind} {k}": v.detach().numpy().astype(np.float32 if v.is_floating_point() else np.int32) for k, v in tensors.items()}
 
 
@@ -239,7 +241,7 @@ def lenet():
 
 
 def conv():
-    """Strides, padding, dilation and groups."""
+    """Strides, padding, dilation and groups; pooling that overlaps, with padding."""
     r, B = Random(4), 2
     shapes = {"strided": (6, 3, 3, 3), "dilated": (6, 6, 2, 2), "grouped": (6, 3, 3, 3), "depthwise": (12, 1, 3, 3)}
     p = {}
@@ -251,6 +253,7 @@ def conv():
         x = layer("strided", d["x"].permute(0, 3, 1, 2), stride=2, padding=1).tanh()
         x = layer("dilated", x, dilation=2, padding=1).tanh()
         x = layer("grouped", x, groups=2, padding=1).tanh()
+        x = F.max_pool2d(x, 3, 1, 1) + F.avg_pool2d(x, 3, 1, 1)
         return layer("depthwise", x, groups=6, stride=2).permute(0, 2, 3, 1)
 
     def step(p, s, d):
@@ -346,6 +349,34 @@ def moe():
         return total + 0.125 * n * balance, n
 
     case("moe", p, {"x": r(N, D), "label": r.ids(3, N)}, step, model)
+
+
+def ops():
+    """Ops where conventions could differ: zeros, equals, repeated ids; each with a parameter of its own and a random cotangent."""
+    r, B, N = Random(15), 4, 6
+    special = (r(B, N) * 8).round() / 8
+    special[1, 2] = special[1, 4] = special[2, 3] = 0.0
+    special[0, 1] = special[0, 3] = 2.5
+    special[3, 0] = special[3, 5] = -2.5
+    positive = (r(B, N).abs() + 0.5).float().double()
+    each = dict(abs=torch.abs, relu=torch.relu, tanh=torch.tanh, sigmoid=torch.sigmoid, silu=F.silu, erf=torch.erf, exp=torch.exp,
+                expm1=torch.expm1, sin=torch.sin, cos=torch.cos, square=lambda x: x ** 2, cumsum=lambda x: x.cumsum(-1),
+                softmax=lambda x: x.softmax(-1), log_softmax=lambda x: x.log_softmax(-1), normalised=lambda x: x / x.norm(dim=-1, keepdim=True))
+    rows = dict(max=lambda x: x.amax(-1), min=lambda x: x.amin(-1), prod=lambda x: x.prod(-1), std=lambda x: x.std(-1), logsumexp=lambda x: x.logsumexp(-1),
+                variance=lambda x: x.var(-1), norm=lambda x: x.norm(dim=-1))
+    above = dict(log=torch.log, log1p=torch.log1p, sqrt=torch.sqrt, rsqrt=torch.rsqrt)
+    p = {n: special.clone() for n in (*each, *rows, "maximum", "minimum", "gather", "take", "onto", "added")}
+    p |= {n: positive.clone() for n in (*above, "base", "above", "below")} | {"exponent": special.clone()}
+    d = {"c": r(B, N), "other": special.roll(1, 0) + (special.roll(1, 0) - special).abs().lt(0.5) * (special - special.roll(1, 0)),
+         "ids": torch.tensor([2, 0, 2, 1]), "places": r.ids(N, B, N)}
+
+    def step(p, s, d):
+        y = sum(f(p[n]) for n, f in (each | above).items()) + torch.maximum(p["maximum"], d["other"]) + torch.minimum(p["minimum"], d["other"])
+        y = y + p["base"] ** p["exponent"] + p["above"] / p["below"] + p["gather"][d["ids"]] + p["take"].gather(-1, d["places"])
+        y = y + p["onto"].index_add(0, d["ids"], p["added"])
+        return (y * d["c"]).sum() + (sum(f(p[n]) for n, f in rows.items()) * d["c"][:, 0]).sum(), 1.0 * B
+
+    case("ops", p, d, step, optimizers=lambda p: sgd(p, 2**-7))
 
 
 def losses():
@@ -465,7 +496,7 @@ def schedules():
 
 
 CASES = dict(gpt2=gpt2, recipe=recipe, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
-             gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, losses=losses, ignored=ignored,
+             gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, ops=ops, losses=losses, ignored=ignored,
              optimizers=optimizers, schedules=schedules)
 for chosen in sys.argv[1:] or CASES:
     CASES[chosen]()
