@@ -1,5 +1,5 @@
 # accuracy.sh BLUC CHECKOUT FOLDER [SEED...] - the models that people start from learn what they promise, on the real data; with the word
-# `convolutions` in the place of seeds, those that take minutes or hours.
+# `convolutions` in the place of seeds, those that take minutes.
 . "$(dirname "$0")/common.sh"
 shift 3
 [ $# -gt 0 ] || set -- 1
