@@ -152,12 +152,12 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
   return good;
 }
 
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path) {
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, char *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
   blu_error_set(err, "%s does not fit this program:", path);
-  bool good = !blu_safetensors_differences(err, program, pick, &file, "the checkpoint");
+  bool good = !blu_safetensors_differences(err, program, pick, &file, ignore, "the checkpoint");
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from;
     if (!blu_slot_picked(to, pick)) continue;
@@ -252,8 +252,8 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
   bool states = all;
   for (int64_t i = 0; i < program->tensors; i++) states |= blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES);
   BluPick pick = all ? BLU_PICK_STATES : BLU_PICK_MODEL_STATES;
-  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, arena, model) &&
-              (!states || blu_checkpoint_read(err, program, pick, arena, state)) &&
+  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, NULL, arena, model) &&
+              (!states || blu_checkpoint_read(err, program, pick, NULL, arena, state)) &&
               ((!all && access(trainer, F_OK)) || read_text(err, program, trainer, text, warning)) &&
               (!*text || is_unchanged(err, *text, "check.model", model)) &&
               (!states || !*text || is_unchanged(err, *text, "check.state", state));

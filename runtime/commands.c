@@ -126,7 +126,7 @@ static const BluCommand commands[] = {
     {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output ",
      "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
     {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
-     " --out --seed --threads --set ", "./trainer import model.safetensors --out run2", command_import, 1,
+     " --out --ignore --seed --threads --set ", "./trainer import model.safetensors --out run2", command_import, 1,
      "FILE.safetensors  a tensor for each parameter, by name"},
     {"plot", "draw a metric of one or more runs over their steps", " --out --metric --svg ",
      "./trainer plot run1 run2 --metric accuracy --svg accuracy.svg", command_plot, BLU_CLI_FILES,

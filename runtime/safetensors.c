@@ -4,6 +4,7 @@
  * the format's own library does. The reader takes nothing on trust: it accepts the JSON of the format and no more. */
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,7 +356,7 @@ const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name
 }
 
 int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *holder) {
+                                    const char *ignore, const char *holder) {
   enum { NAMED = 8 };
   char here[200], there[200];
   int64_t differences = 0, matched = 0;
@@ -371,7 +372,7 @@ int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, Bl
   }
   bool more = matched < file->tensors && pick != BLU_PICK_MODEL_STATES;
   for (int64_t i = 0; more && i < file->tensors; i++) {
-    bool known = false;
+    bool known = ignore && !fnmatch(ignore, file->tensor[i].name, 0);
     for (int64_t j = 0; j < program->tensors && !known; j++)
       known = blu_slot_picked(&program->tensor[j], pick) && !strcmp(program->tensor[j].name, file->tensor[i].name);
     if (!known && differences++ < NAMED)

@@ -49,8 +49,9 @@ bool blu_safetensors_open(BluError *err, BluSafetensors *file, const char *path,
 void blu_safetensors_close(BluSafetensors *file);
 const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name); /* NULL if there is none */
 /* Adds a line to `err` for each picked tensor that differs between program and file, a few of them named, and returns how many do. Only
- * where states of the model are picked may the file hold more. `holder` is what the file is called: "the checkpoint". */
+ * where states of the model are picked may the file hold more, and elsewhere tensors whose names match `ignore` (*, ?, []; NULL: none).
+ * `holder` is what the file is called: "the checkpoint". */
 int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *holder);
+                                    const char *ignore, const char *holder);
 
 #endif

@@ -68,11 +68,11 @@ bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOpti
 }
 
 /* First values of everything, then the file's parameters. */
-static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const char *path) {
+static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const char *path, const char *ignore) {
   const BluFunction *init = blu_program_function(program, "init");
   blu_exec_scalars(exec, 0, 0);
   if (init) blu_exec_run(exec, init, 0, init->launches);
-  return blu_checkpoint_read(err, program, BLU_PICK_MODEL, exec->arena.base, path);
+  return blu_checkpoint_read(err, program, BLU_PICK_MODEL, ignore, exec->arena.base, path);
 }
 
 static char *import_text(const BluProgram *program, int64_t seed, const double *run) {
@@ -94,7 +94,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   int lock = -1;
   bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), 0);
   exec.seed = options->seed >= 0 ? options->seed : 1;
-  good = good && fill_model(err, &exec, program, options->file[0]) && blu_file_folder(err, out) &&
+  good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;
   int64_t latest = good ? blu_checkpoint_latest(out) : -1;
   if (latest >= 0)

@@ -23,7 +23,7 @@ for f in ../../frontend/std/*.blu; do # as what they are: imported
   if ! "$front" "$out.blu" > /dev/null 2> "$out"; then cat "$out"; echo "FAIL $f: does not compile"; failed=1; fi
   rm -f "$out.blu"
 done
-for f in good/*.blu good/parts/*.inc ../../frontend/std/*.blu ../../models/*.blu ast/*.blu values/*.blu; do
+for f in good/*.blu good/parts/*.inc ../../frontend/std/*.blu ../../models/*.blu ../golden/*.blu ast/*.blu values/*.blu; do
   if ! "$front" --format "$f" > "$out"; then diff -u "$f" "$out"; echo "FAIL $f: not in the canonical layout"; failed=1; fi
 done
 for f in ../../models/*.blu; do

@@ -120,6 +120,26 @@ static void test_attention(Program p) {
   }
 }
 
+static void test_grouped_attention(Program p) {
+  enum { W = 8, GROUPED = T * 4 }; /* two groups of two numbers */
+  double q[W * W], k[4 * W], v[4 * W], o[W * W], x[T * W], want[T * W], got[W], keys[GROUPED] = {0}, values[GROUPED] = {0};
+  for (int i = 0; i < W * W; i++) q[i] = sin(3 * i + 1), o[i] = cos(7 * i);
+  for (int i = 0; i < 4 * W; i++) k[i] = cos(5 * i + 2), v[i] = sin(11 * i);
+  for (int i = 0; i < T * W; i++) x[i] = cos(13 * i + 2);
+  Input in[] = {{"input", "x", x}, {"param", "q_proj.weight", q}, {"param", "k_proj.weight", k}, {"param", "v_proj.weight", v},
+                {"param", "o_proj.weight", o}, {"cache", "keys", keys}, {"cache", "values", values}, {"input", "at", NULL}};
+  run(p, "full", 5, in, "output", "full", T * W, want);
+  for (int t = 0; t < T; t++) {
+    double at = t, next[2][GROUPED];
+    in[0].value = x + t * W, in[7].value = &at;
+    run(p, "decode", 8, in, "output", "decode", W, got);
+    run(p, "decode", 8, in, "cache", "keys", GROUPED, next[0]);
+    run(p, "decode", 8, in, "cache", "values", GROUPED, next[1]);
+    memcpy(keys, next[0], sizeof keys), memcpy(values, next[1], sizeof values);
+    for (int i = 0; i < W; i++) expect("decoding with groups", got[i], want[t * W + i], 1e-9);
+  }
+}
+
 static void test_trunc_normal(Program p) {
   static double w[TRUNC];
   double seed = 3, mean = 0, squares = 0;
@@ -143,6 +163,10 @@ int main(int argc, char **argv) {
   test_batch_norm(p);
   test_attention(p);
   test_trunc_normal(p);
+  drop(p);
+  snprintf(path, sizeof path, "%s/values/grouped.blu", argc > 1 ? argv[1] : ".");
+  p = compile(path);
+  test_grouped_attention(p);
   drop(p);
   printf("%d failures\n", failures);
   return failures != 0;
