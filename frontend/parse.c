@@ -82,6 +82,8 @@ void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const cha
   static const char *const comparisons[] = {"`==`", "`!=`", "`<=`", "`>=`", "'<'", "'>'"};
   if (found && has(comparisons, 6, found) && has(expected, n, "'+'"))
     blu_diag_help(d, "comparisons don't chain: `a < b and b < c`");
+  else if (found && !strcmp(found, "`..`") && has(expected, n, "':'"))
+    blu_diag_help(d, "a part of a tensor or list is `x[a:b]`; `a..b` is the range of a loop");
   else if (found && starts && !strcmp(found, "`if`"))
     blu_diag_help(d, "`if` is no operand: put it in brackets, `(if c { a } else { b })`");
   else if (found && found[0] == '`' && found[1] >= 'a' && found[1] <= 'z' && has(expected, n, "a name"))
