@@ -17,8 +17,9 @@
 
 typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; bool numbers; /* of the step */ } Group;
 
-/* The kernels of the module so far, as text: equal text is an equal kernel. */
-typedef struct { struct { MlirOperation func; char *text; } *kernel; int n, cap; } Library;
+/* The kernels of the module so far, each with a key: equal keys are equal kernels. */
+typedef struct { const void **word; size_t n, cap; } Key;
+typedef struct { struct { MlirOperation func; Key key; } *kernel; int n, cap; } Library;
 
 typedef struct {
   MlirModule module;
@@ -390,26 +391,36 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
-typedef struct { char *text; size_t size; } Text;
-
-static void append(MlirStringRef s, void *user) {
-  Text *t = user;
-  t->text = blu_realloc(t->text, t->size + s.length + 1);
-  memcpy(t->text + t->size, s.data, s.length);
-  t->text[t->size += s.length] = 0;
+static void word(Key *k, const void *w) {
+  if (k->n == k->cap) k->word = blu_realloc(k->word, (size_t)(k->cap = k->cap ? 2 * k->cap : 64) * sizeof *k->word);
+  k->word[k->n++] = w;
 }
 
-/* A function as text, without its name. */
-static char *printed(MlirOperation func) {
-  Text t = {0};
-  MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-  mlirOpPrintingFlagsAssumeVerified(flags);
-  mlirOpPrintingFlagsUseLocalScope(flags); /* else MLIR numbers the whole module for each kernel */
-  mlirOperationPrintWithFlags(func, flags, append, &t);
-  mlirOpPrintingFlagsDestroy(flags);
-  size_t name = strcspn(t.text, "(");
-  memmove(t.text, t.text + name, t.size - name + 1);
-  return t.text;
+/* What a kernel does, without its name: types and attributes, which a context has once each, and the numbers of operands. */
+static Key key_of(MlirOperation func) {
+  static const char *const about[] = {"blu.kernel", "blu.space", "function_type"};
+  Key k = {0};
+  BluMap number = {0};
+  MlirBlock block = blu_func_block(func);
+  intptr_t values = 0;
+  for (size_t i = 0; i < sizeof about / sizeof *about; i++)
+    word(&k, mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(about[i])).ptr);
+  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) blu_map_set(&number, mlirBlockGetArgument(block, i).ptr, (void *)++values);
+  for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    word(&k, mlirOperationGetName(o).ptr);
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(o); i++) {
+      MlirNamedAttribute a = mlirOperationGetAttribute(o, i);
+      word(&k, a.name.ptr), word(&k, a.attribute.ptr);
+    }
+    for (intptr_t i = 0; i < mlirOperationGetNumOperands(o); i++) word(&k, blu_map_get(&number, mlirOperationGetOperand(o, i).ptr));
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(o); i++) {
+      MlirValue v = mlirOperationGetResult(o, i);
+      word(&k, mlirValueGetType(v).ptr);
+      blu_map_set(&number, v.ptr, (void *)++values);
+    }
+  }
+  blu_map_free(&number);
+  return k;
 }
 
 /* matmul_add_relu_64x256: what the kernel does, and over what. */
@@ -433,17 +444,18 @@ static void name_function(MlirModule m, MlirOperation func, const char *base) {
 
 /* func itself, named, or the equal kernel that was there before; then func is gone. */
 static MlirOperation unique(Library *lib, MlirModule m, MlirOperation func, const char *base) {
-  char *text = printed(func);
-  for (int i = 0; i < lib->n; i++)
-    if (!strcmp(lib->kernel[i].text, text)) {
-      free(text);
-      mlirOperationDestroy(func);
-      return lib->kernel[i].func;
-    }
+  Key key = key_of(func);
+  for (int i = 0; i < lib->n; i++) {
+    const Key *other = &lib->kernel[i].key;
+    if (other->n != key.n || memcmp(other->word, key.word, key.n * sizeof *key.word)) continue;
+    free(key.word);
+    mlirOperationDestroy(func);
+    return lib->kernel[i].func;
+  }
   if (lib->n == lib->cap) lib->kernel = blu_realloc(lib->kernel, (size_t)(lib->cap = lib->cap ? 2 * lib->cap : 32) * sizeof *lib->kernel);
   name_function(m, func, base);
   lib->kernel[lib->n].func = func;
-  lib->kernel[lib->n++].text = text;
+  lib->kernel[lib->n++].key = key;
   return func;
 }
 
@@ -552,7 +564,7 @@ bool blu_pass_fuse(MlirModule m) {
     free(f.group);
     blu_map_free(&f.group_of), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
-  for (int i = 0; i < library.n; i++) free(library.kernel[i].text);
+  for (int i = 0; i < library.n; i++) free(library.kernel[i].key.word);
   free(library.kernel);
   free(funcs);
   return true;
