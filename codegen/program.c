@@ -226,9 +226,9 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
   if (nest && places > p->loop_offsets) p->loop_offsets = places;
   cost->flops += k->flops;
   cost->bytes += bytes_of(o);
-  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
+  LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
     number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
-    number(p, nest ? places : 0)});
+    number(p, nest ? places : 0), LLVMConstNull(p->ptr)});
   free(offset), free(stride);
   return launch;
 }
@@ -252,8 +252,8 @@ static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, 
   LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body,
     number(p, n)}));
   LLVMValueRef null = LLVMConstNull(p->ptr);
-  return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
-    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
+  return record(p, 9, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
+    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0), null});
 }
 
 /* The launch that poisons what nobody reads after launch i of f; null: there is nothing. */
@@ -274,8 +274,9 @@ static LLVMValueRef poison_launch(Program *p, MlirOperation f, int i, const Nest
   LLVMValueRef fn = LLVMGetNamedFunction(p->module, "blu_rt_poison");
   LLVMTypeRef of[] = {p->ptr, p->ptr, p->ptr, p->i64, p->i64};
   if (!fn) fn = LLVMAddFunction(p->module, "blu_rt_poison", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), of, 5, 0));
-  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
-    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0)});
+  LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
+    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0),
+    LLVMConstNull(p->ptr)});
   free(dead), free(offset), free(stride);
   return launch;
 }
@@ -422,7 +423,7 @@ static void emit_table(Program *p) {
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
-    number(p, p->info->embedded_bytes)};
+    number(p, p->info->embedded_bytes), LLVMConstNull(p->ptr), number(p, 0)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);
@@ -436,7 +437,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
-  p.launch = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64});
+  p.launch = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64, p.ptr});
   p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
   p.good = compile_kernels(&p);
   if (p.good) emit_table(&p);
