@@ -17,9 +17,8 @@
 
 typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; bool numbers; /* of the step */ } Group;
 
-/* The kernels of the module so far, each with a key: equal keys are equal kernels. */
-typedef struct { const void **word; size_t n, cap; } Key;
-typedef struct { struct { MlirOperation func; Key key; } *kernel; int n, cap; } Library;
+/* The kernels of the module so far. */
+typedef struct { struct { MlirOperation func; BluKernelKey key; } *kernel; int n, cap; } Library;
 
 typedef struct {
   MlirModule module;
@@ -391,38 +390,6 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
-static void word(Key *k, const void *w) {
-  if (k->n == k->cap) k->word = blu_realloc(k->word, (size_t)(k->cap = k->cap ? 2 * k->cap : 64) * sizeof *k->word);
-  k->word[k->n++] = w;
-}
-
-/* What a kernel does, without its name: types and attributes, which a context has once each, and the numbers of operands. */
-static Key key_of(MlirOperation func) {
-  static const char *const about[] = {"blu.kernel", "blu.space", "function_type"};
-  Key k = {0};
-  BluMap number = {0};
-  MlirBlock block = blu_func_block(func);
-  intptr_t values = 0;
-  for (size_t i = 0; i < sizeof about / sizeof *about; i++)
-    word(&k, mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(about[i])).ptr);
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) blu_map_set(&number, mlirBlockGetArgument(block, i).ptr, (void *)++values);
-  for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    word(&k, mlirOperationGetName(o).ptr);
-    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(o); i++) {
-      MlirNamedAttribute a = mlirOperationGetAttribute(o, i);
-      word(&k, a.name.ptr), word(&k, a.attribute.ptr);
-    }
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(o); i++) word(&k, blu_map_get(&number, mlirOperationGetOperand(o, i).ptr));
-    for (intptr_t i = 0; i < mlirOperationGetNumResults(o); i++) {
-      MlirValue v = mlirOperationGetResult(o, i);
-      word(&k, mlirValueGetType(v).ptr);
-      blu_map_set(&number, v.ptr, (void *)++values);
-    }
-  }
-  blu_map_free(&number);
-  return k;
-}
-
 /* matmul_add_relu_64x256: what the kernel does, and over what. */
 static void name_kernel(const Group *g, char *name, size_t size) {
   size_t n = 0;
@@ -444,11 +411,10 @@ static void name_function(MlirModule m, MlirOperation func, const char *base) {
 
 /* func itself, named, or the equal kernel that was there before; then func is gone. */
 static MlirOperation unique(Library *lib, MlirModule m, MlirOperation func, const char *base) {
-  Key key = key_of(func);
+  BluKernelKey key = blu_kernel_key(func, true);
   for (int i = 0; i < lib->n; i++) {
-    const Key *other = &lib->kernel[i].key;
-    if (other->n != key.n || memcmp(other->word, key.word, key.n * sizeof *key.word)) continue;
-    free(key.word);
+    if (!blu_kernel_key_same(&lib->kernel[i].key, &key)) continue;
+    blu_kernel_key_free(&key);
     mlirOperationDestroy(func);
     return lib->kernel[i].func;
   }
@@ -564,7 +530,7 @@ bool blu_pass_fuse(MlirModule m) {
     free(f.group);
     blu_map_free(&f.group_of), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
-  for (int i = 0; i < library.n; i++) free(library.kernel[i].key.word);
+  for (int i = 0; i < library.n; i++) blu_kernel_key_free(&library.kernel[i].key);
   free(library.kernel);
   free(funcs);
   return true;
