@@ -177,15 +177,20 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   return true;
 }
 
-static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
+/* The first group after `last` that reads a tensor which op reads, too; INT_MAX: none. */
+static int next_reader(const Fuse *f, MlirOperation op, int last) {
+  int next = INT_MAX;
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
     MlirValue v = mlirOperationGetOperand(op, i);
     BluType t = blu_value_type(v);
-    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
-    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
-      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
+    int made = stored_by(f, v);
+    if (blu_type_count(&t) == 1 || made == INT_MAX) continue;
+    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
+      int g = group_of(f, mlirOpOperandGetOwner(u));
+      if (g > last && g > made && g < next) next = g;
+    }
   }
-  return false;
+  return next;
 }
 
 static void place_alone(Fuse *f, MlirOperation op);
@@ -193,8 +198,8 @@ static void settle(Fuse *f, MlirValue v, int g);
 
 /* op joins group `last`, or the first later one that reads a tensor that op reads, if it fits there; false: into none. */
 static bool join_reader(Fuse *f, MlirOperation op, int last) {
-  for (int g = last < 0 ? 0 : last; g < f->n; g++) {
-    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
+  for (int g = last < 0 ? next_reader(f, op, last) : last; g < f->n; g = next_reader(f, op, g)) {
+    if (!fits(f, g, op)) continue;
     for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
     if (latest_of_operands(f, op) <= g) group_add(f, g, op);
     else place_alone(f, op);
