@@ -111,23 +111,9 @@ static void unflatten(int n, State *state, const LLVMValueRef *in) {
     for (int j = 0; j < state[i].n; j++) state[i].v[j].u.v = in[at++];
 }
 
-/* Columns [from, to); the space's last, incomplete vector belongs to whoever ends at C. The row level's code for this stage goes
- * before the loop: its builder waits there. */
-static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
+/* All vectors of a stage whose n states are its first ones: a loop, then the incomplete one. */
+static void along(Kernel *k, Stage *st, int n, LLVMValueRef from, LLVMValueRef to, int lanes, int tail) {
   int64_t columns = blu_space_columns(&k->info.space);
-  int lanes = columns == 1 ? 1 : BLU_LANES, tail = lanes == 1 ? 0 : (int)(columns % lanes);
-  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "stage");
-  LLVMBuilderRef row = k->builder[LEVEL_ROW];
-  LLVMBuildBr(row, start);
-  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
-  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
-  blu_kernel_enter(k, LEVEL_POINT, lanes);
-
-  int n = 0;
-  for (int i = 0; i < st->nred; i++)
-    if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
-  for (int i = 0; i < n; i++)
-    for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
   LLVMValueRef flat[BLU_KERNEL_STATES];
   int nflat = flatten(n, st->state, flat);
   Loop l;
@@ -169,6 +155,30 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
     }
     unflatten(n, st->state, flat);
   }
+}
+
+/* Columns [from, to); the space's last, incomplete vector belongs to whoever ends at C. The row level's code for this stage goes
+ * before the loop: its builder waits there. */
+static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
+  int64_t columns = blu_space_columns(&k->info.space);
+  int lanes = columns == 1 ? 1 : BLU_LANES, tail = lanes == 1 ? 0 : (int)(columns % lanes);
+  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "stage");
+  LLVMBuilderRef row = k->builder[LEVEL_ROW];
+  LLVMBuildBr(row, start);
+  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
+  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
+  blu_kernel_enter(k, LEVEL_POINT, lanes);
+
+  int n = 0;
+  for (int i = 0; i < st->nred; i++)
+    if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
+  if (columns && columns < lanes) {
+    k->column = from;
+    k->count = tail;
+    point(k, st, st->state);
+  } else along(k, st, n, from, to, lanes, tail);
   blu_kernel_forget(k, LEVEL_POINT);
   /* the row goes on behind the loop, with the reductions' values */
   LLVMPositionBuilderAtEnd(row, LLVMGetInsertBlock(k->e.b));

@@ -161,9 +161,14 @@ static bool has_room(const Group *g, MlirOperation op) {
   return states <= BLU_KERNEL_STATES;
 }
 
+/* Random numbers are a long piece of code. Alone it is one function for all tensors; beside what makes first values of them, one for each
+ * standard deviation. */
+static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
+
 /* Does op fit into group g as it stands? */
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
+  if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;
@@ -291,6 +296,10 @@ static void place_alone(Fuse *f, MlirOperation op) {
 
 static void place_op(Fuse *f, MlirOperation op) {
   int last = latest_of_operands(f, op);
+  if (stays_alone(op)) {
+    place_alone(f, op);
+    return;
+  }
   if ((last < 0 || f->group[last].numbers) && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
