@@ -113,6 +113,8 @@ static BluEmitVal move_patches(BluEmit *e, const BluSig *s, const BluEmitVal *at
   return blu_emit3(e, P(SELECT), inside, load(user, X, blu_emit_linear(e, &s->in[X], from)), fill);
 }
 
+static int runs_channels(const BluSig *s, BluRun *run) { return blu_run_add(run, 0, 0, blu_row_length(&s->out), 1u << X); }
+
 static void vjp_patches(BluVjp *v) {
   Axis axis[2];
   BluWhy why;
@@ -124,7 +126,7 @@ static void vjp_patches(BluVjp *v) {
 
 const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_patches,
     .vjp = vjp_patches,
-  .ref = ref_patches, .move = move_patches, .cases = (const BluOpCase[]){
+  .ref = ref_patches, .move = move_patches, .runs = runs_channels, .cases = (const BluOpCase[]){
     {"%x: tensor<1x4x3x2xf64>", "%r = blu.patches %x {kernel = array<i64: 2>, pad = array<i64: 1>, value = 0.5} : "
         "(tensor<1x4x3x2xf64>) -> tensor<1x5x4x2x2x2xf64>", -1, 1, 0},
     {"%x: tensor<1x6x5x1xf64>", "%r = blu.patches %x {kernel = array<i64: 2, 3>, stride = array<i64: 2, 1>, dilation = "
@@ -197,7 +199,7 @@ static void vjp_unpatch(BluVjp *v) {
 
 const BluRule blu_rule_unpatch = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_unpatch,
     .vjp = vjp_unpatch,
-  .ref = ref_unpatch, .move = move_unpatch, .tolerance = 1e-6 /* a few additions */, .cases = (const BluOpCase[]){
+  .ref = ref_unpatch, .move = move_unpatch, .runs = runs_channels, .tolerance = 1e-6 /* a few additions */, .cases = (const BluOpCase[]){
     {"%x: tensor<1x5x4x2x2x2xf64>", "%r = blu.unpatch %x {size = array<i64: 4, 3>, pad = array<i64: 1>} : "
         "(tensor<1x5x4x2x2x2xf64>) -> tensor<1x4x3x2xf64>", -1, 1, 0},
     {"%x: tensor<1x2x1x2x3x1xf64>", "%r = blu.unpatch %x {size = array<i64: 6, 5>, stride = array<i64: 2, 1>, dilation = "
