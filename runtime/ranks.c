@@ -55,8 +55,7 @@ static bool by_options(BluError *err, const BluOptions *o, BluRanks *ranks) {
   if (o->ranks < 0 || o->rank < 0 || !o->master)
     return blu_error_set(err, "a rank that is started by hand needs --rank, --ranks and --master, and %s is missing; --ranks alone starts "
                          "all of them here", o->ranks < 0 ? "--ranks" : o->rank < 0 ? "--rank" : "--master");
-  return o->rank < o->ranks || blu_error_set(err, "--rank %" PRId64 ": %" PRId64 " ranks have the numbers from 0 to %" PRId64, o->rank,
-                                             o->ranks, o->ranks - 1);
+  return o->rank < o->ranks || blu_error_set(err, "--rank %" PRId64 " is not below --ranks %" PRId64 ": ranks count from 0", o->rank, o->ranks);
 }
 
 /* Where rank 0 is: the common variables; on one machine they may be missing. */

@@ -11,7 +11,7 @@
 
 #include "ranks_internal.h"
 
-#define GRACE_SECONDS 5.0 /* for the others to end by themselves: they know of an error within a step, and rank 0 waits for none of them */
+#define GRACE_SECONDS 3.0 /* for the others to end by themselves: they know of an error within a step, and rank 0 waits for none of them */
 
 /* A listener on a port that the kernel picks: open before the others exist, so that nobody can come too early. */
 static bool open_listener(BluError *err, BluRanks *ranks) {

@@ -80,12 +80,19 @@ bool blu_tcp_lost(BluError *err, BluTcp *t, int64_t rank) {
   return false;
 }
 
-bool blu_tcp_late(BluError *err, BluTcp *t) {
+int64_t blu_tcp_list(BluError *err, const BluTcp *t) {
+  enum { MOST = 8 };
   int64_t missing = 0, listed = 0;
   for (int64_t r = 1; r < t->base.ranks; r++) missing += !t->there[r];
   blu_error_set(err, missing > 1 ? "ranks " : "rank ");
-  for (int64_t r = 1; r < t->base.ranks; r++)
+  for (int64_t r = 1; r < t->base.ranks && listed < MOST; r++)
     if (!t->there[r]) blu_error_add(err, "%s%" PRId64, !listed++ ? "" : listed == missing ? " and " : ", ", r);
+  if (listed < missing) blu_error_add(err, " and %" PRId64 " more", missing - listed);
+  return missing;
+}
+
+bool blu_tcp_late(BluError *err, BluTcp *t) {
+  int64_t missing = blu_tcp_list(err, t);
   blu_error_add(err, " ha%s not answered for %g seconds (--rank-timeout)", missing > 1 ? "ve" : "s", t->seconds);
   blu_tcp_tell(t, 0, t->host, err->text);
   return false;

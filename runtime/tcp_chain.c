@@ -11,7 +11,7 @@
 #include "tcp_internal.h"
 
 enum { PIECES = 64, AT_ONCE = BLU_TCP_BLOCK };
-#define PING_SECONDS 5.0    /* that ranks have to say that they are alive */
+#define PING_SECONDS 2.0    /* that ranks have to say that they are alive */
 #define VERDICT_SECONDS 2.0 /* that rank 0 waits for the last words of one that has hung up */
 
 /* A place in the stream. */

@@ -54,6 +54,8 @@ bool blu_tcp_look(BluError *err, BluTcp *t, int64_t from, bool *ahead);
 void blu_tcp_tell(BluTcp *t, int64_t rank, uint64_t host, const char *text);
 /* Always false: `rank` was lost, for the reason in errno. Rank 0 tells the others. */
 bool blu_tcp_lost(BluError *err, BluTcp *t, int64_t rank);
+/* Sets `err` to "ranks 1, 4 and 5", those for which !there; gives their number. */
+int64_t blu_tcp_list(BluError *err, const BluTcp *t);
 /* Always false: those ranks are late for which !there. */
 bool blu_tcp_late(BluError *err, BluTcp *t);
 

@@ -17,7 +17,7 @@
 
 #define MAGIC 0x736b6e6172756c62u /* "bluranks" */
 #define HELLO_SECONDS 5.0         /* that a caller has to say who it is */
-#define PART_SECONDS 5.0          /* that last words may take */
+#define PART_SECONDS 2.0          /* that last words may take */
 #define RETRY_SECONDS 0.05
 enum { VERSION = 1 };
 
@@ -126,12 +126,10 @@ static bool is_loopback(struct in_addr address) { return ntohl(address.s_addr) >
 /* --- rank 0 --- */
 
 static bool missing(BluError *err, BluTcp *t) {
-  int64_t listed = 0, ranks = t->base.ranks;
-  blu_error_set(err, "of %" PRId64 " ranks", ranks);
-  for (int64_t r = 1; r < ranks; r++)
-    if (t->link[r] < 0 && listed++ < 8) blu_error_add(err, "%s %" PRId64, listed > 1 ? "," : "", r);
-  blu_error_add(err, "%s didn't come to %s:%" PRId64 " within %g seconds (--rank-timeout)", listed > 8 ? " and others" : "", t->who->host,
-                t->who->port, t->seconds);
+  for (int64_t r = 0; r < t->base.ranks; r++) t->there[r] = !r || t->link[r] >= 0;
+  blu_tcp_list(err, t);
+  blu_error_add(err, " of %" PRId64 " didn't come to %s:%" PRId64 " within %g seconds (--rank-timeout)", t->base.ranks, t->who->host, t->who->port,
+                t->seconds);
   return false;
 }
 
