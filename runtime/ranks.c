@@ -70,7 +70,11 @@ static bool find_address(BluError *err, const Launcher *l, const BluOptions *o, 
   if (host && strlen(host) >= sizeof ranks->host) return blu_error_set(err, "the variable MASTER_ADDR is too long");
   snprintf(ranks->host, sizeof ranks->host, "%s", host ? host : "127.0.0.1");
   ranks->port = DEFAULT_PORT;
-  return !port || read_number(err, "MASTER_PORT", 1, 65535, &ranks->port);
+  if (port && !read_number(err, "MASTER_PORT", 1, 65535, &ranks->port)) return false;
+  /* torchrun itself listens there, and says so: the next port is ours */
+  const char *taken = l->host ? variable("TORCHELASTIC_USE_AGENT_STORE") : NULL;
+  if (taken && !strcmp(taken, "True")) ranks->port += ranks->port < 65535 ? 1 : -1;
+  return true;
 }
 
 /* *found: this launcher has started the process. */

@@ -65,7 +65,7 @@ static bool listen_at(BluError *err, struct in_addr host, int64_t *port, int *fd
   *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (*fd >= 0 && *port) setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a run that has just ended holds the port for a minute */
   if (*fd < 0 || bind(*fd, (struct sockaddr *)&address, size) || listen(*fd, BLU_RANKS_MOST) || getsockname(*fd, (struct sockaddr *)&address, &size))
-    return blu_error_set(err, "cannot listen on port %" PRId64 ": %s", *port, strerror(errno));
+    return blu_error_set(err, "cannot listen on port %" PRId64 ": %s; MASTER_PORT or --master names another", *port, strerror(errno));
   *port = ntohs(address.sin_port);
   return true;
 }
