@@ -13,6 +13,7 @@
 #include "tcp_internal.h"
 
 #define GRACE_SECONDS 10.0 /* that rank 0 has to judge, before others give up by themselves */
+#define PING_SECONDS 2.0   /* that ranks have to say that they are alive */
 
 /* --- sockets --- */
 
@@ -91,12 +92,38 @@ int64_t blu_tcp_list(BluError *err, const BluTcp *t) {
   return missing;
 }
 
-bool blu_tcp_late(BluError *err, BluTcp *t) {
+/* Marks those who say that they are alive: ranks that wait for another one answer. False: bad news came instead. */
+static bool ask_around(BluError *err, BluTcp *t) {
+  BluTcpHead ping = {.kind = BLU_TCP_PING};
+  double deadline = blu_log_now() + PING_SECONDS;
+  bool late = false, all = false;
+  for (int64_t r = 1; r < t->base.ranks; r++)
+    if (!t->there[r]) blu_tcp_send(t->link[r], &ping, sizeof ping, deadline);
+  while (!late && !all) {
+    for (int64_t r = 1; r < t->base.ranks; r++) t->wait[r - 1] = (struct pollfd){.fd = t->there[r] ? -1 : t->link[r], .events = POLLIN};
+    int ready = poll(t->wait, (nfds_t)(t->base.ranks - 1), blu_tcp_milliseconds(deadline));
+    late = ready <= 0 && !blu_tcp_milliseconds(deadline);
+    all = true;
+    for (int64_t r = 1; r < t->base.ranks; r++) {
+      bool ahead = false;
+      if (ready > 0 && t->wait[r - 1].revents && !blu_tcp_look(err, t, r, &ahead)) return false;
+      t->there[r] |= ahead;
+      all &= t->there[r];
+    }
+  }
+  return true;
+}
+
+/* Those are late for which !there. */
+static bool blame(BluError *err, BluTcp *t) {
   int64_t missing = blu_tcp_list(err, t);
-  blu_error_add(err, " ha%s not answered for %g seconds (--rank-timeout)", missing > 1 ? "ve" : "s", t->seconds);
+  if (missing) blu_error_add(err, " ha%s not answered for %g seconds (--rank-timeout)", missing > 1 ? "ve" : "s", t->seconds);
+  else blu_error_set(err, "nothing moves between the ranks since %g seconds (--rank-timeout), though all of them answer", t->seconds);
   blu_tcp_tell(t, 0, t->host, err->text);
   return false;
 }
+
+bool blu_tcp_late(BluError *err, BluTcp *t) { return ask_around(err, t) && blame(err, t); }
 
 /* The news that this head announces. Empty text: another rank of this machine prints it. */
 static bool take_news(BluError *err, BluTcp *t, int64_t from, BluTcpHead head) {
@@ -116,7 +143,7 @@ bool blu_tcp_message(BluError *err, BluTcp *t, int64_t to, const void *data, int
   if (end == BLU_TCP_GOOD) return true;
   if (!t->base.rank && end == BLU_TCP_LATE) {
     for (int64_t r = 0; r < t->base.ranks; r++) t->there[r] = r != to;
-    return blu_tcp_late(err, t);
+    return blame(err, t);
   }
   return t->base.rank ? true : blu_tcp_lost(err, t, to); /* rank 0 may have left a message before it went: blu_tcp_await finds out */
 }
@@ -146,7 +173,7 @@ bool blu_tcp_await(BluError *err, BluTcp *t, int64_t from, void *data, int64_t b
   if (end == BLU_TCP_CLOSED) return blu_tcp_lost(err, t, from);
   if (t->base.rank) return blu_error_set(err, "rank 0 has not answered for %g seconds (--rank-timeout)", t->seconds);
   for (int64_t r = 0; r < t->base.ranks; r++) t->there[r] = r != from;
-  return blu_tcp_late(err, t);
+  return blame(err, t);
 }
 
 bool blu_tcp_look(BluError *err, BluTcp *t, int64_t from, bool *ahead) {

@@ -11,7 +11,6 @@
 #include "tcp_internal.h"
 
 enum { PIECES = 64, AT_ONCE = BLU_TCP_BLOCK };
-#define PING_SECONDS 2.0    /* that ranks have to say that they are alive */
 #define VERDICT_SECONDS 2.0 /* that rank 0 waits for the last words of one that has hung up */
 
 /* A place in the stream. */
@@ -145,32 +144,6 @@ static bool wait_for_more(BluError *err, Chain *c, double deadline, bool *late) 
   return true;
 }
 
-/* Rank 0 asks who is alive: ranks that move tensors answer, and those that are ahead have done their part. */
-static bool find_late(BluError *err, Chain *c) {
-  BluTcp *t = c->tcp;
-  BluTcpHead ping = {.kind = BLU_TCP_PING};
-  double deadline = blu_log_now() + PING_SECONDS;
-  bool late = false, all = false;
-  for (int64_t r = 1; r < t->base.ranks; r++)
-    if (!t->there[r]) blu_tcp_send(t->link[r], &ping, sizeof ping, deadline);
-  while (!late && !all) {
-    for (int64_t r = 1; r < t->base.ranks; r++) t->wait[r - 1] = (struct pollfd){.fd = t->there[r] ? -1 : t->link[r], .events = POLLIN};
-    int ready = poll(t->wait, (nfds_t)(t->base.ranks - 1), blu_tcp_milliseconds(deadline));
-    late = ready <= 0 && !blu_tcp_milliseconds(deadline);
-    all = true;
-    for (int64_t r = 1; r < t->base.ranks; r++) {
-      bool ahead = false;
-      if (ready > 0 && t->wait[r - 1].revents && !blu_tcp_look(err, t, r, &ahead)) return false;
-      t->there[r] |= ahead;
-      all &= t->there[r];
-    }
-  }
-  if (!all) return blu_tcp_late(err, t);
-  blu_error_set(err, "nothing moves between the ranks since %g seconds, though all of them answer", t->seconds);
-  blu_tcp_tell(t, 0, t->host, err->text);
-  return false;
-}
-
 /* A neighbour has gone, and what it said before is on a link: its own, or that of rank 0, which sees all. */
 static bool blame(BluError *err, BluTcp *t, int64_t lost) {
   int number = errno;
@@ -199,7 +172,7 @@ static bool run(BluError *err, BluTcp *t, const BluPart *part, int64_t parts, bo
     if (is_done(&c)) break;
     if (!wait_for_more(err, &c, deadline, &late)) return false;
     if (!late) continue;
-    if (!t->base.rank) return find_late(err, &c);
+    if (!t->base.rank) return blu_tcp_late(err, t);
     return blu_error_set(err, "rank 0 has not answered for %g seconds (--rank-timeout)", t->seconds);
   }
   return true;

@@ -56,7 +56,7 @@ void blu_tcp_tell(BluTcp *t, int64_t rank, uint64_t host, const char *text);
 bool blu_tcp_lost(BluError *err, BluTcp *t, int64_t rank);
 /* Sets `err` to "ranks 1, 4 and 5", those for which !there; gives their number. */
 int64_t blu_tcp_list(BluError *err, const BluTcp *t);
-/* Always false: those ranks are late for which !there. */
+/* Always false: of the ranks for which !there, those are late that don't answer. */
 bool blu_tcp_late(BluError *err, BluTcp *t);
 
 /* --- tcp_chain.c --- */
