@@ -49,8 +49,6 @@ static const struct {
     {"--dry-run", NULL, "check data, memory and settings, compute one step, write nothing", OPTION_FLAG,
      PLACE(dry_run), 0},
     {"--profile", NULL, "report the time of each kernel at the end", OPTION_FLAG, PLACE(profile), 0},
-    {"--peak", NULL, "measure the processor's multiply-adds first, and report the share that is reached", OPTION_FLAG,
-     PLACE(peak), 0},
     {"--tensorboard", NULL, "also write an event file for TensorBoard to --out", OPTION_FLAG, PLACE(tensorboard), 0},
     {"--quiet", NULL, "print errors only", OPTION_FLAG, PLACE(quiet), 0},
     {"--plan", NULL, "print the plan: buffers and launches", OPTION_FLAG, PLACE(plan), 0},

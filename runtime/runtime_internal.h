@@ -134,7 +134,7 @@ void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t 
 void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what);
 void blu_profile_free(BluProfile *profile);
 /* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
- * level: measured for a few milliseconds. */
+ * level: measured for a few milliseconds, about 20 where others use the processors. */
 double blu_profile_peak(BluPool *pool, int threads, int32_t cpu);
 
 /* --- exec.c: running compiled functions --------------------------------------------------------------------------- */
@@ -246,7 +246,7 @@ typedef struct {
   bool terminal, quiet;
   int64_t total, per_epoch, batch; /* steps in all, steps of an epoch, samples of a step */
   int64_t tokens;       /* of a sample; 0: rates count samples */
-  double flops, peak;   /* of a step; per second, of the machine: 0 if not measured */
+  double flops, peak;   /* of a step; per second, of the machine: 0 if the program has no products */
   int64_t ranks;        /* processes that train together */
   FILE *metrics;        /* OUT/metrics.jsonl; NULL: none, and nothing is said: another rank does */
   char *metrics_path;
@@ -290,7 +290,7 @@ typedef struct {
   int64_t sets;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
-  bool resume, quiet, plan, help, dry_run, profile, peak, tensorboard;
+  bool resume, quiet, plan, help, dry_run, profile, tensorboard;
   struct BluRanks *group;                /* of `train`: the processes that it is one of, see ranks_internal.h; borrowed */
 } BluOptions;
 

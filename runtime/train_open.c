@@ -196,7 +196,7 @@ static bool describe_log(BluError *err, BluTrainer *t) {
   log->flops = (double)t->ranks * ((double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0));
   log->first_step = t->step;
   log->ranks = t->ranks;
-  if (t->options->peak)
+  if (log->flops > 0)
     log->peak = blu_profile_peak(t->exec.pool, blu_cli_threads(t->options), t->program->cpu);
   return blu_train_sum(err, t, &log->peak);
 }
