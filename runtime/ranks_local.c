@@ -11,7 +11,8 @@
 
 #include "ranks_internal.h"
 
-#define GRACE_SECONDS 3.0 /* for the others to end by themselves: they know of an error within a step, and rank 0 waits for none of them */
+#define GRACE_SECONDS 3.0 /* after an error, for the others to end by themselves: those that can will have been told */
+#define END_SECONDS 60.0  /* after a good end: they have nothing left to do, but the machine may be busy */
 
 /* A listener on a port that the kernel picks: open before the others exist, so that nobody can come too early. */
 static bool open_listener(BluError *err, BluRanks *ranks) {
@@ -83,7 +84,7 @@ int blu_ranks_wait(BluRanks *ranks, int code) {
     while (ranks->child[r] && waitpid(ranks->child[r], &status, WNOHANG) == 0) {
       struct timespec moment = {.tv_nsec = 5000000};
       nanosleep(&moment, NULL);
-      if (blu_log_now() - start > GRACE_SECONDS) kill(ranks->child[r], SIGKILL);
+      if (blu_log_now() - start > (code == BLU_EXIT_FAILED ? GRACE_SECONDS : END_SECONDS)) kill(ranks->child[r], SIGKILL);
     }
     if (!code && (!WIFEXITED(status) || WEXITSTATUS(status))) code = BLU_EXIT_FAILED;
   }

@@ -110,6 +110,7 @@ static int connect_to(struct in_addr host, int64_t port, double deadline) {
     int fd = try_to_connect(address, deadline);
     if (fd >= 0) blu_tcp_prepare(fd);
     if (fd >= 0 || !blu_tcp_milliseconds(deadline)) return fd;
+    if (blu_train_signal) return errno = EINTR, -1;
     rest();
   }
 }
@@ -181,6 +182,7 @@ static bool receive_all(BluError *err, BluTcp *t, int listener, const Hello *our
     int fd = wait.revents ? accept(listener, NULL, NULL) : -1;
     if (fd >= 0 && !admit(err, t, fd, ours, hello)) return false;
     if (someone_ended(err, t)) return false;
+    if (blu_train_signal) return blu_error_set(err, "stopped by signal %d before all ranks had come", (int)blu_train_signal);
     come = 1;
     for (int64_t r = 1; r < t->base.ranks; r++) come += t->link[r] >= 0;
     if (come < t->base.ranks && !blu_tcp_milliseconds(deadline)) return missing(err, t);

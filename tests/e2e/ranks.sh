@@ -8,7 +8,7 @@ differs() {                                                                  # l
   paste <(numbers "$1") <(numbers "$2") | awk 'function abs(x) { return x < 0 ? -x : x }
     { d = abs($1 - $2); if (!(d <= most)) most = d; if (abs($2) > top) top = abs($2) } END { print NR ? most / top : "nothing" }'
 }
-limited() { run "$1" timeout -k 5 100 "${@:2}"; } # nothing may hang
+limited() { run "$1" timeout -k 5 200 "${@:2}"; } # nothing may hang
 
 mkdir data
 awk 'BEGIN { s = 7

@@ -136,7 +136,7 @@ static void run_group(int64_t number, int64_t fails) {
     CHECK(!good && (c->rank == fails) == !!err.text[0], "rank %d: good %d, '%s'", (int)c->rank, good, err.text);
     c->close(c, &err);
     CHECK(ranks.rank != fails || !fails || strstr(err.text, "rank ") == err.text, "'%s'", err.text);
-    CHECK(blu_log_now() - start < 10, "it took %g seconds", blu_log_now() - start);
+    CHECK(blu_log_now() - start < 60, "it took %g seconds", blu_log_now() - start);
   }
   int code = unit_failures > before;
   if (ranks.rank) fflush(stdout), _exit(code);
