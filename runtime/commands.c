@@ -129,7 +129,8 @@ static int command_licenses(const BluProgram *program, const BluOptions *options
 
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
-     " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout --max-minutes --patience --shard --seed --threads --set --eval-every --save-every"
+     " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout"
+     " --max-minutes --patience --shard --seed --threads --set --eval-every --save-every"
      " --log-every --keep --nan --timeout --resume --dry-run --profile --tensorboard --quiet ",
      "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
     {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --set --timeout ",

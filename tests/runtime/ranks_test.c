@@ -115,7 +115,8 @@ static void run_group(int64_t number, int64_t fails) {
   bool started = blu_ranks_start(&err, &ranks);
   CHECK(started, "%s", err.text);
   if (!started) return;
-  if (ranks.rank == 1) call_in_vain(&ranks, ""), call_in_vain(&ranks, "GET / HTTP/1.1\r\nHost: somewhere, with more words than a rank would say..........\r\n\r\n");
+  if (ranks.rank == 1) call_in_vain(&ranks, "");
+  if (ranks.rank == 1) call_in_vain(&ranks, "GET / HTTP/1.1\r\nHost: somewhere, with more words than a rank would say..........\r\n\r\n");
   BluCollective *c = blu_tcp_open(&err, &ranks, 77, SECONDS);
   CHECK(c, "rank %d: %s", (int)ranks.rank, err.text);
   if (c && fails < 0) {
