@@ -78,11 +78,11 @@ static bool store_number(BluError *err, int64_t *number, int which, const char *
   int64_t least = option_table[which].least;
   if (!blu_text_int(value, number) || *number < least)
     return blu_error_set(err, "option %s needs a whole number from %" PRId64 ", not '%s'", name, least, value);
-  int64_t most = !strcmp(name, "--threads")                                          ? MOST_THREADS
-                 : !strcmp(name, "--timeout") || !strcmp(name, "--rank-timeout") ? LONGEST_WAIT
-                 : !strcmp(name, "--ranks")                                          ? BLU_RANKS_MOST
-                 : !strcmp(name, "--accumulate")                                     ? MOST_BATCHES
-                                                                                     : INT64_MAX;
+  int64_t most = INT64_MAX;
+  if (!strcmp(name, "--threads")) most = MOST_THREADS;
+  else if (!strcmp(name, "--timeout") || !strcmp(name, "--rank-timeout")) most = LONGEST_WAIT;
+  else if (!strcmp(name, "--ranks")) most = BLU_RANKS_MOST;
+  else if (!strcmp(name, "--accumulate")) most = MOST_BATCHES;
   return *number <= most || blu_error_set(err, "option %s is at most %" PRId64, name, most);
 }
 
