@@ -2,7 +2,6 @@
  * is a range of rows whose block along k lies in the second cache. A piece is a panel of a chunk; consecutive pieces of one chunk are worked
  * on as a group, for which the rows of a are packed once. Nothing of this changes a result: the order of additions is fixed. */
 #include "codegen/product.h"
-#include <stdlib.h>
 
 enum {
   FEWEST_PIECES = 8,
@@ -15,7 +14,6 @@ enum {
   LATENCY = 9,             /* multiply-adds, of a register each, that must be independent to hide their latency */
   TILE_COST = 4            /* what a tile costs besides its multiply-adds, in twentieths of a cycle for each of 256 terms */
 };
-static int64_t tune(const char *name, int64_t usual) { return getenv(name) ? atoll(getenv(name)) : usual; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
@@ -44,7 +42,6 @@ static void choose_tile(Product *p, int level, int64_t first_cache) {
       best = cost, p->mr = rows, p->nv = nv;
     }
   }
-  if (level == 3 && !wide && tune("T", 0)) p->mr = tune("T", 0) / 100, p->nv = tune("T", 0) % 100 / 8;
   if (p->mr > p->m) p->mr = p->m > 0 ? (int)p->m : 1;
   p->nr = p->nv * p->lanes;
 }
@@ -65,22 +62,19 @@ Product blu_product_of(const Kernel *k) {
   choose_tile(&p, k->cpu->level, k->cpu->cache[0]);
   p.panels = divide_up(p.n, p.nr);
   int64_t parts = p.panels * p.batch, wanted = parts ? divide_up(FEWEST_PIECES, parts) : 1;
-  int64_t most_rows = tune("ROWS", second_cache / (BLU_CHAIN * bytes)); /* more, and blocks of a would come from further away */
+  int64_t most_rows = second_cache / (BLU_CHAIN * bytes); /* more, and blocks of a would come from further away */
   if (most_rows > MOST_ROWS) most_rows = MOST_ROWS;
   if (wanted < divide_up(p.m, most_rows)) wanted = divide_up(p.m, most_rows);
   p.chunk = round_up(divide_up(p.m, wanted), p.mr);
   if (p.chunk < p.mr) p.chunk = p.mr;
   p.chunks = divide_up(p.m, p.chunk);
-  int64_t fitting = tune("SUMS", SUMS_BYTES) / (p.chunk * p.nr * bytes); /* panels of a group; one block keeps no sums */
+  int64_t fitting = SUMS_BYTES / (p.chunk * p.nr * bytes); /* panels of a group; one block keeps no sums */
   if (fitting < 1) fitting = 1;
   p.group = p.k <= BLU_CHAIN || !p.panels ? p.panels : divide_up(p.panels, divide_up(p.panels, fitting));
   p.far_a = p.batch * p.m * p.k * bytes > second_cache / 2;
   p.far_b = p.k * p.n * bytes * (p.shared_b ? 1 : p.batch) > second_cache / 2;
   if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
   else p.packs_a = (p.panels >= MANY_PANELS && p.far_a) || (p.panels >= FEWEST_TO_PACK_A && p.k * bytes % PAGE == 0);
-  int64_t pa = tune("PACKA", 1);
-  if (pa == 0) p.packs_a = false;
-  if (pa == 2) p.packs_a = true;
   return p;
 }
 
