@@ -101,20 +101,31 @@ static void prefetch_rows(Kernel *k, const Product *p, Matrix rows, LLVMValueRef
 /* ---- the tile ---- */
 
 /* acc += a(row, kk) * panel[kk] for one kk */
-static void multiply_add(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel, LLVMValueRef kk, LLVMValueRef *acc) {
+static void multiply_add(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel, int64_t kk, LLVMValueRef *acc) {
   Emit *e = &k->e;
   LLVMValueRef b[3];
-  for (int g = 0; g < p->nv; g++) b[g] = blu_emit_load(e, p->elem, panel, add(k, mul(k, kk, p->nr), i64(k, g * p->lanes)), p->lanes);
+  for (int g = 0; g < p->nv; g++) b[g] = blu_emit_load(e, p->elem, panel, i64(k, kk * p->nr + g * p->lanes), p->lanes);
   for (int r = 0; r < p->mr; r++) {
     e->lanes = 1;
-    LLVMValueRef at = add(k, mul(k, kk, a.along), i64(k, r * a.across));
-    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, a.at, at, 1)};
+    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, a.at, i64(k, kk * a.along + r * a.across), 1)};
     e->lanes = p->lanes;
     for (int g = 0; g < p->nv; g++) {
       LLVMValueRef *c = &acc[r * p->nv + g];
       *c = e->base.prim(&e->base, BLU_PRIM_FMA, p->elem, x, (BluEmitVal){.elem = p->elem, .u.v = b[g]}, (BluEmitVal){.elem = p->elem, .u.v = *c}).u.v;
     }
   }
+}
+
+/* Terms [from, to) of the chains, `step` at a time. at[0 .. n) are the sums so far, at[n] and at[n + 1] the places in a and in the panel. */
+static void add_terms(Kernel *k, const Product *p, Matrix a, LLVMValueRef from, LLVMValueRef to, int step, int n, LLVMValueRef *at) {
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, from, to, step, n + 2, at);
+  memcpy(at, l.phi, (size_t)(n + 2) * sizeof *at);
+  a.at = at[n];
+  for (int j = 0; j < step; j++) multiply_add(k, p, a, at[n + 1], j, at);
+  at[n] = pointer(k, p, at[n], i64(k, step * a.along)), at[n + 1] = pointer(k, p, at[n + 1], i64(k, (int64_t)step * p->nr));
+  blu_loop_end(&k->e, &l, at);
+  memcpy(at, l.phi, (size_t)(n + 2) * sizeof *at);
 }
 
 /* One chain of MR rows of a and the panel, added to before[MR][NR] (NULL: zeros), to after[MR][`stride`]. */
@@ -125,20 +136,10 @@ static void add_chain(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel,
   int n = p->mr * p->nv;
   LLVMValueRef acc[32], zero = LLVMConstNull(blu_emit_type(e, p->elem)), whole = depth;
   for (int i = 0; i < n; i++) acc[i] = zero;
+  acc[n] = a.at, acc[n + 1] = panel;
   if (p->k % TERMS) whole = LLVMBuildAnd(e->b, depth, i64(k, -TERMS), "");
-  Loop l;
-  blu_loop_begin(e, &l, k->fn, i64(k, 0), whole, TERMS, n, acc);
-  memcpy(acc, l.phi, sizeof acc);
-  for (int j = 0; j < TERMS; j++) multiply_add(k, p, a, panel, add(k, l.i, i64(k, j)), acc);
-  blu_loop_end(e, &l, acc);
-  memcpy(acc, l.phi, sizeof acc);
-  if (p->k % TERMS) {
-    blu_loop_begin(e, &l, k->fn, whole, depth, 1, n, acc);
-    memcpy(acc, l.phi, sizeof acc);
-    multiply_add(k, p, a, panel, l.i, acc);
-    blu_loop_end(e, &l, acc);
-    memcpy(acc, l.phi, sizeof acc);
-  }
+  add_terms(k, p, a, i64(k, 0), whole, TERMS, n, acc);
+  if (p->k % TERMS) add_terms(k, p, a, whole, depth, 1, n, acc);
   LLVMValueRef row = i64(k, 0);
   for (int r = 0; r < p->mr; r++, row = add(k, row, stride))
     for (int g = 0; g < p->nv; g++) {
