@@ -145,6 +145,7 @@ typedef struct {
   int64_t seed;
   int64_t micro;      /* micro-batch of the step, from 0: random numbers differ between them */
   double total;       /* value of TOTAL */
+  double scale;       /* value of SCALE */
   BluArena arena;
   BluPool *pool;
   BluProfile *profile; /* NULL: none; borrowed; others follow by `other` */
