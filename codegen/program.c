@@ -310,7 +310,9 @@ static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int6
   return a;
 }
 
-static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL || r == BLU_ROLE_SCALE; }
+static bool is_scalar_role(int64_t r) {
+  return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL || r == BLU_ROLE_SCALE;
+}
 static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
 
 static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {

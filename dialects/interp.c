@@ -1,7 +1,8 @@
 /* interp.c - runs functions through the ops' reference rules in double: the oracle of every later stage.
  *
  * Nothing is rounded to f32 but constants, and what the ops that passes/simplify.c folds make of constants alone, so that folding changes
- * no result here. Half types are rounded to, op by op, unless a run asks for exact arithmetic. What remains: a composite of constants alone is not rounded, and the ops that it expands to may be. */
+ * no result here. Half types are rounded to, op by op, unless a run asks for exact arithmetic. What remains: a composite of constants alone
+ * is not rounded, and the ops that it expands to may be. */
 #include <stdlib.h>
 #include <string.h>
 #include "dialects/format.h"
