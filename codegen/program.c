@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
 #include "mlir-c/BuiltinAttributes.h"
@@ -47,6 +48,27 @@ static LLVMValueRef global(Program *p, LLVMValueRef value) {
 static LLVMValueRef string(Program *p, const char *s) {
   LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, s, strlen(s), 0));
   LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
+static void *z_alloc(void *user, uInt n, uInt size) { return (void)user, blu_alloc((size_t)n * size); }
+static void z_free(void *user, void *memory) { (void)user, free(memory); }
+
+/* Text compressed: the plan of a large model would be half of its trainer. */
+static LLVMValueRef gzip(Program *p, const char *text, int64_t *bytes) {
+  enum { MEMORY = 8, GZIP = 16 + MAX_WBITS };
+  z_stream z = {.next_in = (Bytef *)text, .avail_in = (uInt)strlen(text), .zalloc = z_alloc, .zfree = z_free};
+  int status = deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY);
+  z.avail_out = (uInt)deflateBound(&z, z.avail_in);
+  char *out = blu_alloc(z.avail_out + 1);
+  z.next_out = (Bytef *)out;
+  if (status == Z_OK) status = deflate(&z, Z_FINISH);
+  assert(status == Z_STREAM_END); /* it has memory and room */
+  *bytes = (int64_t)z.total_out;
+  deflateEnd(&z);
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, out, (size_t)*bytes, 1));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  free(out);
   return g;
 }
 
@@ -376,11 +398,11 @@ static int64_t size_of(LLVMValueRef fn) { /* in instructions */
 /* The function of a kernel, in the part that has least to do so far; the program's module then declares it. */
 static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int64_t *pieces, int64_t *scratch) {
   int to = 0;
-  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, pieces, scratch);
+  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu, pieces, scratch);
   for (int i = 1; i < p->info->parts; i++)
     if (load[i] < load[to]) to = i;
   LLVMModuleRef part = p->info->part[to];
-  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu->level, pieces, scratch);
+  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu, pieces, scratch);
   char name[256];
   snprintf(name, sizeof name, "blu_kernel.%s", text_attr(f, "sym_name")); /* no name of the runtime or of C's */
   LLVMSetValueName2(fn, name, strlen(name));
@@ -439,12 +461,14 @@ static void emit_table(Program *p) {
   mlirOperationPrint(module, hash_text, &hash);
   hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
+  int64_t plan_bytes;
+  LLVMValueRef packed = gzip(p, plan, &plan_bytes);
   int64_t ntensors = tensors.n, nscalars = scalars.n;
   LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
   LLVMValueRef fields[] = {
     small(p, BLU_ABI), small(p, p->info->cpu->level == 4 ? BLU_CPU_V4 : p->info->cpu->level == 3 ? BLU_CPU_V3 : BLU_CPU_V2),
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
-    string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
+    string(p, p->info->source_name), string(p, p->info->source), packed, number(p, plan_bytes),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
     number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")),
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),

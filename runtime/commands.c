@@ -4,11 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime_internal.h"
+#include "data_internal.h"
+#include "ranks_internal.h"
 
 static int fail(const BluError *err, int code) {
   fflush(stdout);
-  fprintf(stderr, "error: %s\n", err->text);
+  if (err->text[0]) fprintf(stderr, "error: %s\n", err->text); /* empty: another rank says it */
   return code;
 }
 
@@ -62,8 +63,14 @@ static int command_train(const BluProgram *program, const BluOptions *options) {
   sigaction(SIGUSR1, &save, NULL);
   sigaction(SIGXFSZ, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
-  int code = run_with_values(program, options, blu_train_run);
-  return code == BLU_EXIT_OK && blu_train_signal ? 128 + (int)blu_train_signal : code;
+  BluError err;
+  BluRanks ranks;
+  BluOptions mine = *options;
+  mine.group = &ranks;
+  if (!blu_ranks_find(&err, options, &ranks)) return fail(&err, BLU_EXIT_USAGE);
+  int code = ranks.here && !blu_ranks_start(&err, &ranks) ? fail(&err, BLU_EXIT_FAILED) : run_with_values(program, &mine, blu_train_run);
+  if (code == BLU_EXIT_OK && blu_train_signal) code = 128 + (int)blu_train_signal;
+  return blu_ranks_wait(&ranks, code);
 }
 
 static int command_eval(const BluProgram *program, const BluOptions *options) {
@@ -90,9 +97,19 @@ static int command_plot(const BluProgram *program, const BluOptions *options) {
   return blu_plot_run(&err, program, options) ? BLU_EXIT_OK : fail(&err, BLU_EXIT_FAILED);
 }
 
+static int print_plan(const BluProgram *program) {
+  BluError err;
+  uint8_t *text;
+  int64_t size;
+  if (!blu_bytes_inflate(&err, "the plan", (const uint8_t *)program->plan, program->plan_bytes, &text, &size)) return fail(&err, BLU_EXIT_FAILED);
+  fwrite(text, 1, (size_t)size, stdout);
+  free(text);
+  return BLU_EXIT_OK;
+}
+
 static int command_info(const BluProgram *program, const BluOptions *options) {
-  if (options->plan) fputs(program->plan, stdout);
-  else blu_info_print(program, options);
+  if (options->plan) return print_plan(program);
+  blu_info_print(program, options);
   return BLU_EXIT_OK;
 }
 
@@ -112,8 +129,9 @@ static int command_licenses(const BluProgram *program, const BluOptions *options
 
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
-     " --data --out --epochs --steps --accumulate --max-minutes --patience --shard --seed --threads --set --eval-every --save-every"
-     " --log-every --keep --nan --timeout --resume --dry-run --profile --peak --tensorboard --quiet ",
+     " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout"
+     " --max-minutes --patience --shard --seed --threads --set --eval-every --save-every"
+     " --log-every --keep --nan --timeout --resume --dry-run --profile --tensorboard --quiet ",
      "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
     {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --set --timeout ",
      "./trainer eval --data mnist --checkpoint run1/best", command_eval, 0, NULL},

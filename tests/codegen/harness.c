@@ -80,13 +80,14 @@ static void shuffled(int64_t n, int64_t *order) {
   }
 }
 
-/* Launches in order; the pieces of each all at once, or one by one, shuffled. So are the steps of parallel loops, each with a frame of rubbish. */
+/* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each
+ * with a frame of rubbish. */
 static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;
     int64_t n = loop ? loop->steps : launch[i].pieces;
     int64_t *order = malloc((size_t)n * sizeof *order), *offset = malloc((size_t)(p->loop_offsets + 1) * sizeof *offset);
-    bool whole = harness_random() & 1;
+    int64_t most[] = {1, 5, n}, range = most[harness_random() % 3], last; /* pieces of a range */
     shuffled(n, order);
     if (!loop || loop->parallel) memset(scratch, 0xff, loop ? (size_t)p->scratch_bytes : (size_t)p->frame_offset);
     for (int64_t k = 0; loop && k < n; k++) {
@@ -99,8 +100,11 @@ static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, 
       for (int d = 0; d < depth; d++) offset[k] += launch[i].stride[k * depth + d] * at[d];
     }
     const int64_t *places = depth ? offset : launch[i].offset;
-    if (!loop && whole) launch[i].kernel(arena, places, scratch, 0, n);
-    for (int64_t k = 0; !loop && !whole && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; !loop && range == 1 && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; !loop && range > 1 && k < n; k = last) {
+      last = range == n ? n : k + 1 + (int64_t)(harness_random() % (uint64_t)range);
+      launch[i].kernel(arena, places, scratch, k, last < n ? last : n);
+    }
     free(order), free(offset);
   }
 }
@@ -213,4 +217,42 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   for (int i = 0; i < nresults; i++) free(exact[i]), free(ref[i]);
   mlirModuleDestroy(m);
   return good;
+}
+
+struct HarnessCode { Loaded l; char *arena, *scratch; };
+
+HarnessCode *harness_open(const Setting *set, const char *text, void **in, void **out) {
+  MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
+  MlirOperation f = blu_func_find(m, "f"), end = mlirBlockGetTerminator(blu_func_block(f));
+  MlirValue v = mlirOperationGetOperand(end, 0);
+  BluPort port = {.role = "input", .name = "x", .type = blu_func_arg(f, 0).type};
+  blu_func_set_arg(f, 0, &port);
+  port = (BluPort){.role = "output", .name = "y", .type = blu_value_type(v)};
+  mlirOperationDestroy(end);
+  blu_func_return(f, mlirLocationUnknownGet(set->ctx), 1, &v, &port);
+  HarnessCode *code = calloc(1, sizeof *code);
+  bool good = blu_pass_simplify(m) && blu_pass_expand(m) && blu_pass_simplify(m) && blu_pass_fuse(m) && blu_pass_plan(m) && load(set, m, &code->l);
+  mlirModuleDestroy(m);
+  if (!good) {
+    fail("does not compile", text);
+    harness_close(code);
+    return NULL;
+  }
+  const BluProgram *p = code->l.program;
+  code->arena = aligned_alloc(64, (size_t)(p->arena_bytes + 63) / 64 * 64);
+  code->scratch = aligned_alloc(64, (size_t)p->scratch_bytes / 64 * 64 + 64);
+  *in = code->arena + p->function[0].slot[0].offset;
+  *out = code->arena + p->function[0].slot[1].offset;
+  return code;
+}
+
+void harness_run(HarnessCode *code) {
+  const BluFunction *f = &code->l.program->function[0];
+  run(code->l.program, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+}
+
+void harness_close(HarnessCode *code) {
+  if (code->l.jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(code->l.jit));
+  free(code->arena), free(code->scratch);
+  free(code);
 }
