@@ -118,10 +118,21 @@ static bool plan_shard(BluError *err, BluTrainer *t, const char *text) {
          blu_error_set(err, "%" PRId64 " training examples are too few for %" PRId64 " shards", t->data.count, t->shards);
 }
 
+/* What the loss is multiplied by at first; a checkpoint has the scale that was reached. */
+static bool plan_scale(BluError *err, BluTrainer *t) {
+  enum { START = 65536 };
+  for (int64_t i = 0; i < t->program->scalars; i++) t->scaled |= t->program->scalar[i].role == BLU_ROLE_SCALE;
+  if (!t->scaled) return true;
+  blu_exec_scalars(&t->exec, 0, 0);
+  if (!setting(err, t, "loss_scale", START, &t->exec.scale)) return false;
+  return (t->exec.scale >= 1 && t->exec.scale <= 0x1p32) ||
+         blu_error_set(err, "the program's setting 'loss_scale' is %g, which is not from 1 to 2^32", t->exec.scale);
+}
+
 /* Batches, steps of an epoch, and the tables that depend on them. */
 static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
   int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
-  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text)) return false;
+  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text) || !plan_scale(err, t)) return false;
   t->micro = blu_function_batch(t->train);
   int64_t own = t->micro * t->accumulate;
   t->batch = own * t->ranks;
