@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 #include "codegen/codegen.h"
 #include "codegen/kernel.h"
 #include "mlir-c/BuiltinAttributes.h"
@@ -12,7 +13,8 @@
 #include "runtime/abi.h"
 #include "dialects/memory.h"
 
-typedef struct { LLVMValueRef fn; int64_t pieces, flops; } Compiled;
+typedef struct { LLVMValueRef fn; int64_t pieces, flops, elements; } Compiled; /* elements: see blu_kernel_any_size */
+typedef struct { BluKernelKey key; LLVMValueRef fn; } Shared; /* a function that serves kernels of several sizes */
 
 typedef struct {
   LLVMContextRef ctx;
@@ -23,6 +25,8 @@ typedef struct {
   int64_t loop_offsets;
   bool good;
   BluMap kernels;       /* kernel's func op -> Compiled */
+  Shared *shared;
+  int nshared;
   int64_t scratch;
 } Program;
 
@@ -44,6 +48,27 @@ static LLVMValueRef global(Program *p, LLVMValueRef value) {
 static LLVMValueRef string(Program *p, const char *s) {
   LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, s, strlen(s), 0));
   LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
+static void *z_alloc(void *user, uInt n, uInt size) { return (void)user, blu_alloc((size_t)n * size); }
+static void z_free(void *user, void *memory) { (void)user, free(memory); }
+
+/* Text compressed: the plan of a large model would be half of its trainer. */
+static LLVMValueRef gzip(Program *p, const char *text, int64_t *bytes) {
+  enum { MEMORY = 8, GZIP = 16 + MAX_WBITS };
+  z_stream z = {.next_in = (Bytef *)text, .avail_in = (uInt)strlen(text), .zalloc = z_alloc, .zfree = z_free};
+  int status = deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY);
+  z.avail_out = (uInt)deflateBound(&z, z.avail_in);
+  char *out = blu_alloc(z.avail_out + 1);
+  z.next_out = (Bytef *)out;
+  if (status == Z_OK) status = deflate(&z, Z_FINISH);
+  assert(status == Z_STREAM_END); /* it has memory and room */
+  *bytes = (int64_t)z.total_out;
+  deflateEnd(&z);
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, out, (size_t)*bytes, 1));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  free(out);
   return g;
 }
 
@@ -217,18 +242,23 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
   Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
   int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->levels : 0;
   LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
-  LLVMValueRef *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
+  LLVMValueRef *stride = blu_alloc((size_t)((places + 1) * depth + 1) * sizeof *stride);
   for (int i = 0; i < places; i++) {
     Place at = resolve(nest, place(o, "blu.places", i));
     offset[i] = number(p, at.offset);
     for (int d = 0; d < depth; d++) stride[i * depth + d] = number(p, at.stride[d]);
   }
+  if (k->elements) {
+    offset[places] = number(p, k->elements);
+    for (int d = 0; d < depth; d++) stride[places * depth + d] = number(p, 0);
+    places++;
+  }
   if (nest && places > p->loop_offsets) p->loop_offsets = places;
   cost->flops += k->flops;
   cost->bytes += bytes_of(o);
-  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
+  LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
     number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
-    number(p, nest ? places : 0)});
+    number(p, nest ? places : 0), LLVMConstNull(p->ptr)});
   free(offset), free(stride);
   return launch;
 }
@@ -252,8 +282,8 @@ static LLVMValueRef loop_launch(Program *p, MlirOperation scan, const Nest *up, 
   LLVMValueRef loop = global(p, record(p, 5, (LLVMValueRef[]){number(p, nest.shape.steps), number(p, nest.shape.reverse), number(p, parallel), body,
     number(p, n)}));
   LLVMValueRef null = LLVMConstNull(p->ptr);
-  return record(p, 8, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
-    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0)});
+  return record(p, 9, (LLVMValueRef[]){null, null, number(p, 1), string(p, nest.shape.body),
+    number(p, line_of(mlirOperationGetLocation(scan), p->info->source_name)), loop, null, number(p, 0), null});
 }
 
 /* The launch that poisons what nobody reads after launch i of f; null: there is nothing. */
@@ -274,8 +304,9 @@ static LLVMValueRef poison_launch(Program *p, MlirOperation f, int i, const Nest
   LLVMValueRef fn = LLVMGetNamedFunction(p->module, "blu_rt_poison");
   LLVMTypeRef of[] = {p->ptr, p->ptr, p->ptr, p->i64, p->i64};
   if (!fn) fn = LLVMAddFunction(p->module, "blu_rt_poison", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), of, 5, 0));
-  LLVMValueRef launch = record(p, 8, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
-    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0)});
+  LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
+    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0),
+    LLVMConstNull(p->ptr)});
   free(dead), free(offset), free(stride);
   return launch;
 }
@@ -378,14 +409,30 @@ static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int6
   return LLVMAddFunction(p->module, name, LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address is used */
 }
 
+/* As emit_kernel; kernels that differ in their number of elements alone get one function. */
+static LLVMValueRef emit_shared(Program *p, MlirOperation f, int64_t *load, Compiled *k) {
+  int64_t scratch;
+  BluKernelKey key = blu_kernel_key(f, false);
+  for (int i = 0; i < p->nshared; i++) {
+    if (!blu_kernel_key_same(&p->shared[i].key, &key)) continue;
+    blu_kernel_key_free(&key);
+    k->pieces = blu_kernel_any_size_pieces(k->elements);
+    return p->shared[i].fn;
+  }
+  p->shared = blu_realloc(p->shared, (size_t)(p->nshared + 1) * sizeof *p->shared);
+  p->shared[p->nshared] = (Shared){key, emit_kernel(p, f, load, &k->pieces, &scratch)};
+  return p->shared[p->nshared++].fn;
+}
+
 static bool compile_kernels(Program *p) {
   bool good = true;
   int64_t *load = blu_alloc_zeroed((size_t)p->info->parts + 1, sizeof *load);
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
     if (!is_func(f) || !is_kernel(f) || !(good &= has_code(f))) continue;
     Compiled *k = blu_alloc(sizeof *k);
-    int64_t scratch;
-    k->fn = emit_kernel(p, f, load, &k->pieces, &scratch);
+    int64_t scratch = 0;
+    k->elements = blu_kernel_any_size(f);
+    k->fn = k->elements ? emit_shared(p, f, load, k) : emit_kernel(p, f, load, &k->pieces, &scratch);
     k->flops = flops_of(f);
     if (scratch > p->scratch) p->scratch = scratch;
     blu_map_set(&p->kernels, f.ptr, k);
@@ -439,18 +486,20 @@ static void emit_table(Program *p) {
   mlirOperationPrint(module, hash_text, &hash);
   hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
+  int64_t plan_bytes;
+  LLVMValueRef packed = gzip(p, plan, &plan_bytes);
   int64_t ntensors = tensors.n, nscalars = scalars.n;
   LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
   LLVMValueRef fields[] = {
     small(p, BLU_ABI), small(p, p->info->cpu->level == 4 ? BLU_CPU_V4 : p->info->cpu->level == 3 ? BLU_CPU_V3 : BLU_CPU_V2),
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
-    string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
+    string(p, p->info->source_name), string(p, p->info->source), packed, number(p, plan_bytes),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
     number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")),
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
-    number(p, p->info->embedded_bytes), sampler(p),
+    number(p, p->info->embedded_bytes), LLVMConstNull(p->ptr), number(p, 0), sampler(p),
     p->info->tokenizer_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_tokenizer") : LLVMConstNull(p->ptr),
     number(p, p->info->tokenizer_bytes)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
@@ -466,11 +515,13 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   p.ptr = LLVMPointerTypeInContext(p.ctx, 0);
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
-  p.launch = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64});
+  p.launch = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64, p.ptr});
   p.function = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64, p.i64});
   p.good = compile_kernels(&p);
   if (p.good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);
   blu_map_free(&p.kernels);
+  for (int i = 0; i < p.nshared; i++) blu_kernel_key_free(&p.shared[i].key);
+  free(p.shared);
   return p.good;
 }

@@ -24,6 +24,7 @@ typedef struct {
   MlirModule module;
   Kept *kept;
   int nkept, cap;
+  BluMap found;      /* hash of role and name -> number in `kept` + 1; others follow at the next keys */
   int64_t kept_bytes, frame; /* frame: of a thread */
   bool good;
 } Plan;
@@ -34,6 +35,8 @@ typedef struct {
   bool in_map;              /* that scan is a map, or stands in one */
   MlirOperation *call;      /* calls and scans */
   int ncalls, commit;
+  BluPort *arg, *result;
+  int nargs, nresults;
   BluMap index;    /* call or scan -> its number + 1 */
   BluMap place;    /* value -> offset + 1, once known */
   Range *range;
@@ -45,40 +48,59 @@ static int64_t bytes_of(const BluType *t) { return blu_type_count(t) * blu_elem_
 
 /* ---- what is kept ---- */
 
+static const char *const kept_roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
+
 static bool role_is_kept(const char *role) {
-  static const char *const roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
-  for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-    if (!strcmp(role, roles[i])) return true;
+  for (size_t i = 0; i < sizeof kept_roles / sizeof *kept_roles; i++)
+    if (!strcmp(role, kept_roles[i])) return true;
   return false;
 }
 
-static const Kept *find_kept(const Plan *p, const char *role, const char *name) {
-  for (int i = 0; i < p->nkept; i++)
-    if (!strcmp(p->kept[i].role, role) && !strcmp(p->kept[i].name, name)) return &p->kept[i];
-  return NULL;
+static uintptr_t key_of(const char *role, const char *name) { /* FNV-1a; never 0 */
+  uintptr_t h = 0xcbf29ce484222325u;
+  for (const char *s = role; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+  for (const char *s = name; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+  return h | 1;
 }
 
-static void keep(Plan *p, const BluPort *port, const char *role) {
-  if (strcmp(port->role, role) || find_kept(p, port->role, port->name)) return;
+/* The tensor of this role and name, or NULL; *key: where it is, or would be, in `found`. */
+static const Kept *look_up(const Plan *p, const char *role, const char *name, uintptr_t *key) {
+  for (*key = key_of(role, name);; *key += 2) {
+    int at = (int)(intptr_t)blu_map_get(&p->found, (void *)*key);
+    if (!at) return NULL;
+    if (!strcmp(p->kept[at - 1].role, role) && !strcmp(p->kept[at - 1].name, name)) return &p->kept[at - 1];
+  }
+}
+
+static const Kept *find_kept(const Plan *p, const char *role, const char *name) {
+  uintptr_t key;
+  return look_up(p, role, name, &key);
+}
+
+static void keep(Plan *p, const BluPort *port) {
+  uintptr_t key;
+  if (look_up(p, port->role, port->name, &key)) return;
   if (p->nkept == p->cap) p->kept = blu_realloc(p->kept, (size_t)(p->cap = p->cap ? 2 * p->cap : 32) * sizeof *p->kept);
   p->kept[p->nkept++] = (Kept){port->role, port->name, port->type, p->kept_bytes};
+  blu_map_set(&p->found, (void *)key, (void *)(intptr_t)p->nkept);
   p->kept_bytes += aligned(bytes_of(&port->type));
 }
 
+/* Role by role, in the order of the functions. */
 static void keep_all(Plan *p, MlirOperation *funcs, int n) {
-  static const char *const order[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
-  for (size_t r = 0; r < sizeof order / sizeof *order; r++)
-    for (int i = 0; i < n; i++) {
-      if (blu_is_kernel(funcs[i])) continue;
-      for (int k = 0; k < blu_func_nresults(funcs[i]); k++) {
-        BluPort port = blu_func_result(funcs[i], k);
-        keep(p, &port, order[r]);
-      }
-      for (int k = 0; k < blu_func_nargs(funcs[i]); k++) {
-        BluPort port = blu_func_arg(funcs[i], k);
-        keep(p, &port, order[r]);
-      }
-    }
+  BluPort *port = NULL;
+  int ports = 0;
+  for (int i = 0; i < n; i++) {
+    if (blu_is_kernel(funcs[i])) continue;
+    int nargs = blu_func_nargs(funcs[i]), nresults = blu_func_nresults(funcs[i]);
+    port = blu_realloc(port, (size_t)(ports + nargs + nresults + 1) * sizeof *port);
+    for (int k = 0; k < nresults; k++) port[ports++] = blu_func_result(funcs[i], k);
+    for (int k = 0; k < nargs; k++) port[ports++] = blu_func_arg(funcs[i], k);
+  }
+  for (size_t r = 0; r < sizeof kept_roles / sizeof *kept_roles; r++)
+    for (int i = 0; i < ports; i++)
+      if (!strcmp(port[i].role, kept_roles[r])) keep(p, &port[i]);
+  free(port);
 }
 
 /* ---- live ranges ---- */
@@ -123,20 +145,40 @@ static void add_range(Func *f, MlirValue v, int from) {
   add_bytes(f, v, bytes_of(&t), from, last_use(f, v, no_use));
 }
 
+static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= b->to && b->from <= a->to; }
+
+/* Orders in which ranges get their places; those first that leave the worst gaps later. */
+typedef int Order(const void *, const void *);
+
 static int larger_first(const void *x, const void *y) {
   const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
   if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
   return a < b ? -1 : 1;
 }
 
-static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= b->to && b->from <= a->to; }
+static int longer_first(const void *x, const void *y) { /* bytes times launches */
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  int64_t s = a->bytes * (a->to - a->from + 1), t = b->bytes * (b->to - b->from + 1);
+  if (s != t) return s < t ? 1 : -1;
+  return a < b ? -1 : 1;
+}
 
-/* Places ranges from `base` on; returns the end of the highest. */
-static int64_t place_ranges(Func *f, int64_t base) {
-  Range **order = blu_alloc((size_t)(f->nranges + 1) * sizeof *order);
+static int earlier_first(const void *x, const void *y) {
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  if (a->from != b->from) return a->from < b->from ? -1 : 1;
+  return larger_first(x, y);
+}
+
+static int later_first(const void *x, const void *y) {
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  if (a->to != b->to) return a->to > b->to ? -1 : 1;
+  return larger_first(x, y);
+}
+
+/* Places ranges from `base` on, each at the lowest offset that is free while it lives; returns the end of the highest. */
+static int64_t place_in_order(Func *f, int64_t base, Range **order, Order *by) {
   int64_t top = base;
-  for (int i = 0; i < f->nranges; i++) order[i] = &f->range[i];
-  qsort(order, (size_t)f->nranges, sizeof *order, larger_first);
+  qsort(order, (size_t)f->nranges, sizeof *order, by);
   for (int i = 0; i < f->nranges; i++) {
     int64_t at = base;
     for (bool moved = true; moved;) { /* up past every placed range that is in the way, until none is */
@@ -149,10 +191,45 @@ static int64_t place_ranges(Func *f, int64_t base) {
       }
     }
     order[i]->offset = at;
-    if (!mlirValueIsNull(order[i]->value)) set_place(f, order[i]->value, at);
     if (at + order[i]->bytes > top) top = at + order[i]->bytes;
   }
-  free(order);
+  return top;
+}
+
+/* The most bytes that live at one time: no plan needs less. */
+static int64_t largest_live(const Func *f) {
+  int64_t *change = blu_alloc_zeroed((size_t)f->ncalls + 3, sizeof *change), live = 0, most = 0;
+  for (int i = 0; i < f->nranges; i++) {
+    change[f->range[i].from] += f->range[i].bytes;
+    change[f->range[i].to + 1] -= f->range[i].bytes;
+  }
+  for (int i = 0; i <= f->ncalls; i++) {
+    live += change[i];
+    if (live > most) most = live;
+  }
+  free(change);
+  return most;
+}
+
+/* Places ranges in the best of the orders; returns the end of the highest. */
+static int64_t place_ranges(Func *f, int64_t base) {
+  static Order *const orders[] = {larger_first, longer_first, earlier_first, later_first};
+  enum { NEAR = 100 }; /* parts of the least that a plan may be above it without another try */
+  size_t n = (size_t)f->nranges + 1;
+  Range **order = blu_alloc(n * sizeof *order);
+  int64_t *offset = blu_alloc(n * sizeof *offset), top = INT64_MAX, least = largest_live(f);
+  for (int i = 0; i < f->nranges; i++) order[i] = &f->range[i];
+  for (size_t k = 0; k < sizeof orders / sizeof *orders && (!k || top - base > least + least / NEAR); k++) {
+    int64_t end = place_in_order(f, base, order, orders[k]);
+    if (end >= top) continue;
+    top = end;
+    for (int i = 0; i < f->nranges; i++) offset[i] = f->range[i].offset;
+  }
+  for (int i = 0; i < f->nranges; i++) {
+    f->range[i].offset = offset[i];
+    if (!mlirValueIsNull(f->range[i].value)) set_place(f, f->range[i].value, offset[i]);
+  }
+  free(order), free(offset);
   return top;
 }
 
@@ -286,10 +363,8 @@ static void own_carries(Func *f) {
 
 /* The argument of f with this role and name; null: none. */
 static MlirValue argument(const Func *f, const char *role, const char *name) {
-  for (int i = 0; i < blu_func_nargs(f->func); i++) {
-    BluPort p = blu_func_arg(f->func, i);
-    if (!strcmp(p.role, role) && !strcmp(p.name, name)) return mlirBlockGetArgument(blu_func_block(f->func), i);
-  }
+  for (int i = 0; i < f->nargs; i++)
+    if (!strcmp(f->arg[i].name, name) && !strcmp(f->arg[i].role, role)) return mlirBlockGetArgument(blu_func_block(f->func), i);
   return (MlirValue){0};
 }
 
@@ -303,7 +378,7 @@ static bool target_of(const Func *f, int i, int64_t *offset, MlirValue *old) {
     *offset = BLU_PLACE_OUTSIDE - (i < s.carries ? i : s.carries + s.sequences + s.fixed + i);
     return true;
   }
-  BluPort p = blu_func_result(f->func, i);
+  BluPort p = f->result[i];
   const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
   if (!k) return false;
   *old = argument(f, p.role, p.name);
@@ -357,8 +432,8 @@ static int64_t plan_body(Plan *p, MlirOperation scan, bool in_map) {
 
 static void place_arguments(Func *f) {
   MlirBlock block = blu_func_block(f->func);
-  for (int i = 0; i < blu_func_nargs(f->func); i++) {
-    BluPort port = blu_func_arg(f->func, i);
+  for (int i = 0; i < f->nargs; i++) {
+    BluPort port = f->arg[i];
     if (!mlirOperationIsNull(f->scan)) set_place(f, mlirBlockGetArgument(block, i), BLU_PLACE_OUTSIDE - i);
     else if (role_is_kept(port.role)) set_place(f, mlirBlockGetArgument(block, i), find_kept(f->plan, port.role, port.name)->offset);
   }
@@ -415,6 +490,11 @@ static void write_places(const Func *f) {
 static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bool in_map) {
   Func f = {.plan = p, .func = func, .scan = scan, .in_map = in_map};
   int64_t base = mlirOperationIsNull(scan) ? p->kept_bytes : 0;
+  f.nargs = blu_func_nargs(func), f.nresults = blu_func_nresults(func);
+  f.arg = blu_alloc((size_t)(f.nargs + f.nresults + 1) * sizeof *f.arg);
+  f.result = f.arg + f.nargs;
+  for (int i = 0; i < f.nargs; i++) f.arg[i] = blu_func_arg(func, i);
+  for (int i = 0; i < f.nresults; i++) f.result[i] = blu_func_result(func, i);
   list_calls(&f);
   place_arguments(&f);
   own_carries(&f);
@@ -424,10 +504,10 @@ static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bo
   check_ranges(&f);
   write_places(&f);
   bool changes = false; /* a function that keeps nothing has nothing to commit */
-  for (int i = 0; i < blu_func_nresults(func); i++) changes |= role_is_kept(blu_func_result(func, i).role);
+  for (int i = 0; i < f.nresults; i++) changes |= role_is_kept(f.result[i].role);
   if (mlirOperationIsNull(scan)) blu_set_int(func, "blu.commit", changes ? f.commit : f.ncalls);
   blu_set_int(func, "blu.bytes", top - base);
-  free(f.call), free(f.range);
+  free(f.call), free(f.range), free(f.arg);
   blu_map_free(&f.index), blu_map_free(&f.place);
   return top;
 }
@@ -447,6 +527,7 @@ bool blu_pass_plan(MlirModule m) {
   blu_set_int(mlirModuleGetOperation(m), "blu.arena", arena);
   if (p.frame) blu_set_int(mlirModuleGetOperation(m), "blu.frame", p.frame);
   free(p.kept);
+  blu_map_free(&p.found);
   free(funcs);
   return p.good;
 }

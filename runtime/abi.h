@@ -8,7 +8,7 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 4
+#define BLU_ABI 5
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
@@ -48,11 +48,40 @@ typedef struct {
   const char *group;     /* PARAM: which optimizer changes it, such as `adamw`, or "frozen"; else "" */
 } BluSlot;
 
-/* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
+/* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena; elementwise kernels serve
+ * tensors of any size and find the number of elements behind these;
  * scratch is private to the calling thread, BluProgram.scratch_bytes long, aligned to BLU_ABI_ALIGN, undefined at entry. */
 typedef void BluKernel(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
 
 typedef struct BluLoop BluLoop;
+
+/* c[i] = op(a[i]) op(b[i]) for each matrix i of a batch, row-major, f32: what a library computes on a device. Places: the launch's offsets. */
+typedef struct {
+  int64_t batch, m, n, k;
+  int64_t step_a, step_b, step_c; /* elements from one matrix of the batch to the next; 0: all use the same */
+  int32_t ta, tb;                 /* a is stored [k, m]; b is stored [n, k] */
+  int32_t tf32;                   /* the program allows products rounded to TF32 */
+  int32_t epilogue;               /* BLU_EPILOGUE_... */
+  int32_t place_a, place_b, place_c, place_bias; /* which of the launch's offsets; place_bias -1: none */
+} BluProduct;
+
+typedef enum { BLU_EPILOGUE_NONE, BLU_EPILOGUE_BIAS /* bias[n] added to each row */ } BluEpilogue;
+
+/* How a launch runs on a device: one function of the program's image, or one product of a library. The function's parameters are all 64 bits
+ * wide: the arena's address, then each of the launch's offsets. */
+typedef struct {
+  const char *function;    /* NULL: product */
+  const BluProduct *product;
+  int32_t grid[3], block[3], shared_bytes, reserved;
+} BluDeviceLaunch;
+
+/* Code for one kind of device. */
+typedef struct {
+  int32_t arch;      /* 80 for sm_80; 0: PTX, which the driver compiles */
+  int32_t least;     /* of PTX: the oldest arch that it runs on */
+  const char *bytes; /* a cubin, or PTX ending in NUL */
+  int64_t size;
+} BluImage;
 
 typedef struct {
   BluKernel *kernel;  /* NULL: a loop */
@@ -62,7 +91,9 @@ typedef struct {
   int64_t line;       /* of the .blu file, 0 = none */
   const BluLoop *loop;
   const int64_t *stride; /* inside of D loops: [offsets][D], how far each offset moves with each loop's step, outermost first */
-  int64_t offsets;       /* inside of a loop: how many */
+  int64_t offsets;       /* inside of a loop, and of device launches: how many */
+  const BluDeviceLaunch *device; /* NULL: this launch is host code, or a loop. In a program for a device, host launches are numbers of the
+                                    step: they read and write scalars alone, and depend on nothing that a device computes */
 } BluLaunch;
 
 /* Runs its launches `steps` times, at step 0, 1, .., or in reverse. Parallel loops don't nest. */
@@ -108,7 +139,8 @@ typedef struct BluProgram {
   const char *target;           /* as given to --cpu */
   const char *source_name;      /* file name as given to the compiler, without folders */
   const char *source;           /* text of the .blu file, NUL-terminated */
-  const char *plan;             /* --emit=plan of this program: text */
+  const char *plan;             /* --emit=plan of this program: text, by gzip */
+  int64_t plan_bytes;           /* of its compressed form */
   const char *data;             /* data source by name ("idx"), "" if the program trains nothing */
   const char *data_args;        /* its arguments as "key=value\n" lines, in the order of the source file */
   uint64_t hash;                /* of program and compiler: checkpoints of another hash void the promise of equal bits */
@@ -126,6 +158,8 @@ typedef struct BluProgram {
   const char *embedded;         /* a safetensors file with exactly the parameters and the model's own states, to start with in place of
                                    what "init" gives; NULL: none */
   int64_t embedded_bytes;
+  const BluImage *image;        /* code for devices; the arena is then the device's */
+  int64_t images;               /* 0: all code is for the CPU */
   BluSample *sample;            /* blu_sample_run, in a program with an entry to sample from; else NULL, and its code is not in the program */
   const char *tokenizer;        /* a tokenizer.json, for `sample`; NULL: none */
   int64_t tokenizer_bytes;
