@@ -53,6 +53,8 @@ const BluFunction *blu_program_function(const BluProgram *program, const char *n
 /* The first slot of `role`, and of `name` unless that is NULL; NULL if there is none. */
 const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, const char *name);
 bool blu_function_is_entry(const BluFunction *function); /* an `entry` of the program, not one of the train block's */
+/* The program with an arena that is as large as one function needs, which may be far less than training does; NULL: as what is kept. */
+BluProgram blu_program_for(const BluProgram *program, const BluFunction *function);
 /* Size of the batch: leading dimension of the function's DATA slots; 0 if it has none. */
 int64_t blu_function_batch(const BluFunction *function);
 /* `run` values are kept in an array with one double per scalar of the program; other scalars leave theirs unused. */

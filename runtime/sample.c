@@ -22,7 +22,7 @@ typedef struct {
   BluSampling sampling;
   int64_t seed;
   double *logit, *weight;
-  BluProgram program;      /* with an arena that is as large as the entry needs: training may need far more than there is */
+  BluProgram program;      /* with the memory that the entry needs */
   char *kept;              /* logits of all positions, for --logits; NULL: not asked for */
   int64_t kept_room;
   /* output */
@@ -117,8 +117,7 @@ static bool find_entry(BluError *err, Sample *s, const BluProgram *program) {
   }
   if (!s->logits || !s->at) return blu_error_set(err, "this program has no entry `" BLU_DECODE "` to sample from");
   s->vocabulary = blu_slot_count(s->logits);
-  s->program = *program;
-  s->program.arena_bytes = program->kept_bytes + s->entry->own_bytes;
+  s->program = blu_program_for(program, s->entry);
   s->context = s->at->bound > 0 ? s->at->bound : INT64_MAX;
   return true;
 }

@@ -30,15 +30,16 @@ typedef struct {
   bool possessive;      /* SET */
   bool negative;        /* LOOK */
   int *first, firsts;   /* GROUP, LOOK: first node of each alternative */
-  bool seen, empty;     /* of find_starts */
+  int seen;             /* of find_starts */
+  bool empty;
 } Node;
 
 struct BluPattern {
   Node node[MOST_NODES];
   int nodes;
   int *first, firsts;
-  uint64_t start[2];    /* ASCII that a match can begin with */
-  bool start_other;     /* it can begin with something else */
+  uint64_t start[129];  /* for each ASCII character, and in [128] for all else: which of the first 63 alternatives a match can begin with; the
+                           last bit stands for all others */
   uint8_t class_of[0x10000]; /* blu_code_class */
 };
 
@@ -369,18 +370,19 @@ static const char *match(Matcher *m, int n, const char *at) {
 
 /* --- what it can begin with, and how short it can be --- */
 
-/* Adds to the pattern's start what node n and those behind it can begin with; each node once. True if they can match nothing. */
-static bool find_starts(BluPattern *pattern, int n) {
+enum { LAST_BIT = 63 };
+
+/* Notes what node n and those behind it can begin with, each node once in a round. True if they can match nothing. */
+static bool find_starts(BluPattern *pattern, int n, int round) {
   if (n == ACCEPT) return true;
   Node *node = &pattern->node[n];
-  if (node->seen) return node->empty;
-  node->seen = true;
-  if (node->kind == NODE_SET && node->most) {
-    pattern->start[0] |= node->set.ascii[0], pattern->start[1] |= node->set.ascii[1];
-    pattern->start_other = true;
-  }
-  for (int i = 0; node->kind == NODE_GROUP && i < node->firsts; i++) node->empty |= find_starts(pattern, node->first[i]); /* with what follows it */
-  if (node->kind == NODE_LOOK || !node->least) node->empty |= find_starts(pattern, node->next);
+  if (node->seen == round) return node->empty;
+  node->seen = round;
+  uint64_t bit = UINT64_C(1) << (round - 1 < LAST_BIT ? round - 1 : LAST_BIT);
+  for (int c = 0; node->kind == NODE_SET && node->most && c <= 128; c++)
+    if (c == 128 || node->set.ascii[c / 64] >> c % 64 & 1) pattern->start[c] |= bit;
+  for (int i = 0; node->kind == NODE_GROUP && i < node->firsts; i++) node->empty |= find_starts(pattern, node->first[i], round); /* with what follows */
+  if (node->kind == NODE_LOOK || !node->least) node->empty |= find_starts(pattern, node->next, round);
   return node->empty;
 }
 
@@ -397,7 +399,7 @@ BluPattern *blu_pattern_compile(BluError *err, const char *text, int64_t bytes) 
   bool good = parse_alternatives(&p, 0, &pattern->first, &pattern->firsts, &last) && (p.at == p.end || refuse(&p, "a ')' too many"));
   free(last);
   bool empty = false;
-  for (int i = 0; good && i < pattern->firsts; i++) empty |= find_starts(pattern, pattern->first[i]);
+  for (int i = 0; good && i < pattern->firsts; i++) empty |= find_starts(pattern, pattern->first[i], i + 1);
   if (good && empty) good = refuse(&p, "a match of nothing");
   if (!good) blu_pattern_free(pattern);
   return good ? pattern : NULL;
@@ -417,7 +419,7 @@ BluPattern *blu_pattern_literal(const char *text, int64_t bytes) {
   }
   pattern->first = blu_new(1, sizeof *pattern->first);
   pattern->firsts = 1;
-  if (good) find_starts(pattern, 0);
+  if (good) find_starts(pattern, 0, 1);
   else blu_pattern_free(pattern);
   return good ? pattern : NULL;
 }
@@ -435,11 +437,14 @@ int blu_pattern_find(const BluPattern *pattern, const char *text, int64_t bytes,
   if (bytes < INT64_MAX / STEPS / 2) m.steps = STEPS * (bytes + 1000);
   for (const char *at = text + from; at < m.end;) {
     unsigned char c = (unsigned char)*at;
-    if (c < 128 ? pattern->start[c / 64] >> c % 64 & 1 : pattern->start_other) {
-      const char *end = match_any(&m, pattern->first, pattern->firsts, at);
-      if (m.steps < 0) return -1;
-      if (end) return *first = at - text, *last = end - text, 1;
+    uint64_t starts = pattern->start[c < 128 ? c : 128];
+    const char *end = NULL;
+    for (int i; starts && !end; starts &= starts - 1) {
+      i = __builtin_ctzll(starts);
+      end = i < LAST_BIT ? match(&m, pattern->first[i], at) : match_any(&m, pattern->first + i, pattern->firsts - i, at);
     }
+    if (m.steps < 0) return -1;
+    if (end) return *first = at - text, *last = end - text, 1;
     int32_t code;
     at += blu_code_at(at, m.end, &code);
   }

@@ -263,6 +263,9 @@ static void check_patterns(void) {
   matches("\xe4\xb8\x80", "\xe4\xb8\x80", 0, 0, 3);
   matches("[^\\s\\p{L}\\p{N}]+", "a\xff\xe2\x82z", 0, 1, 4); /* bytes of no character have no class */
   matches("\\S\\s", "\xff ", 0, 0, 2);
+  matches("a1|a2|a3|a4|a5|a6|a7|a8|a9|b1|b2|b3|b4|b5|b6|b7|b8|b9|c1|c2|c3|c4|c5|c6|c7|c8|c9|d1|d2|d3|d4|d5|d6|d7|d8|d9|e1|e2|e3|e4|e5|e6|e7|e8|e9|f1|"
+          "f2|f3|f4|f5|f6|f7|f8|f9|g1|g2|g3|g4|g5|g6|g7|g8|g9|h1|h2|h3|h4|h5|h6|h7|h8|h9",
+          "h0h9", 0, 2, 4); /* more alternatives than a word has bits */
   static const struct { const char *pattern, *why; } bad[] = {
       {"a*", "a match of nothing"}, {"a|b?", "a match of nothing"}, {"(?:a)?", "a match of nothing"}, {"", "empty"}, {"a|", "empty"}, {"()", "empty"},
       {"(a", "without its ')'"}, {"a)", "a ')' too many"}, {"[a", "without its ']'"}, {"a{2", "without its '}'"}, {"a{3,2}", "from more to fewer"},
