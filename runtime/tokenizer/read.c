@@ -69,6 +69,12 @@ static bool for_each(Reader *r, const BluJsonNode *sequence, const char *part, c
 
 /* --- normalizer --- */
 
+/* A string of one character, which has 4 bytes at most. */
+static bool is_character(const BluJsonNode *string) {
+  int32_t code;
+  return string->bytes && blu_code_at(string->text, string->text + string->bytes, &code) == string->bytes;
+}
+
 static bool add_normal(Reader *r, BluNormal normal) {
   if (r->t->normals == BLU_STAGES) return blu_error_set(r->err, "%s: more than %d normalizers", r->path, BLU_STAGES);
   r->t->normal[r->t->normals++] = normal;
@@ -91,7 +97,7 @@ static bool read_normalizer(Reader *r, const BluJsonNode *n) {
   if (!with) return false;
   if (!what || what->kind != BLU_JSON_STRING || !what->bytes || strlen(what->text) != (size_t)what->bytes)
     return blu_error_set(r->err, "%s: %s: Replace of anything but a String is not supported", r->path, part);
-  if (!strcmp(what->text, " ")) snprintf(r->t->mark, sizeof r->t->mark, "%.7s", with->text);
+  if (!strcmp(what->text, " ") && is_character(with)) strcpy(r->t->mark, with->text);
   return add_normal(r, (BluNormal){.kind = BLU_NORMAL_REPLACE, .what = blu_text_print("%s", what->text), .with = blu_text_print("%s", with->text)});
 }
 
@@ -151,11 +157,11 @@ static bool read_metaspace(Reader *r, const BluJsonNode *n) {
   const BluJsonNode *mark = text(r, n, part, "replacement");
   bool split;
   if (!mark || !read_before(r, n, part, &stage.before) || !flag(r, n, part, "split", true, &split)) return false;
-  if (!mark->bytes || mark->bytes > 4) return refuse(r, "the replacement of Metaspace", mark);
+  if (!is_character(mark)) return refuse(r, "the replacement of Metaspace", mark);
   strcpy(stage.mark, mark->text);
   strcpy(r->t->mark, mark->text);
-  if (!add_stage(r, stage) || !split) return !split && r->t->stages > 0;
-  return add_stage(r, (BluStage){.kind = BLU_STAGE_CUT, .pattern = blu_pattern_literal(mark->text, mark->bytes), .cut = BLU_CUT_NEXT});
+  if (!add_stage(r, stage)) return false;
+  return !split || add_stage(r, (BluStage){.kind = BLU_STAGE_CUT, .pattern = blu_pattern_literal(mark->text, mark->bytes), .cut = BLU_CUT_NEXT});
 }
 
 static bool read_pre_tokenizer(Reader *r, const BluJsonNode *n) {
@@ -194,7 +200,7 @@ static bool read_decoder(Reader *r, const BluJsonNode *n) {
     const BluJsonNode *mark = text(r, n, part, "replacement");
     BluBefore before;
     if (!mark || !read_before(r, n, part, &before)) return false;
-    if (!mark->bytes || mark->bytes > 4) return refuse(r, "the replacement of Metaspace", mark);
+    if (!is_character(mark)) return refuse(r, "the replacement of Metaspace", mark);
     strcpy(r->mark, mark->text);
     r->t->blank = before != BLU_BEFORE_NEVER;
     return r->blanks = true;

@@ -162,6 +162,7 @@ static bool add_file(Job *j, int split, const char *path) {
   BluBytes file = {0};
   const char *name = strcmp(path, "-") ? path : "/dev/stdin";
   bool good = blu_bytes_open(j->err, &file, name, SECONDS);
+  if (good && !file.size) return blu_bytes_close(&file), true;
   const char *text = (const char *)file.data, *end = text + file.size;
   if (good && j->o->document == BLU_DOCUMENT_LINE) {
     for (const char *next; good && text < end; text = next) {
@@ -173,7 +174,7 @@ static bool add_file(Job *j, int split, const char *path) {
     }
   } else if (good && split == TRAIN && j->o->texts == 1 && j->o->share > 0) {
     good = add_single(j, path, text, file.size);
-  } else if (good && file.size) {
+  } else if (good) {
     good = add_document(j, split, path, text, file.size);
   }
   if (good) good = blu_bytes_unchanged(j->err, &file);

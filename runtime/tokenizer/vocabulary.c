@@ -122,10 +122,10 @@ bool blu_read_added(BluError *err, BluTokenizer *t, const char *path, const char
   return true;
 }
 
-/* Words may be cut before the mark if no token has it behind another character: then no merge goes across. */
+/* Words may be cut before the mark, a single character, if no token has it behind another character: then no merge goes across. */
 static void check_mark(BluTokenizer *t) {
   int64_t n = (int64_t)strlen(t->mark);
-  bool cut = n && blu_bpe_find(t, t->mark, n) != BLU_NO_ID;
+  bool cut = n && !t->ignore_merges && blu_bpe_find(t, t->mark, n) != BLU_NO_ID;
   for (int64_t i = 0; cut && i < t->count; i++) {
     const BluToken *token = &t->token[i];
     for (int64_t at = n; cut && at + n <= token->bytes; at++)

@@ -371,6 +371,7 @@ static void check_refusals(const char *folder) {
       {"llama3.json", "\"ids\":[0]", "\"ids\":[100000]", "an id that no token has"},
       {"llama2.json", "\"unk_token\":\"<unk>\"", "\"unk_token\":\"<none>\"", "unk_token is not in its vocabulary"},
       {"llama2.json", "{\"type\":\"Strip\",\"content\":\" \",\"start\":1", "{\"type\":\"Strip\",\"content\":\" \",\"start\":2", "Strip of anything but"},
+      {"metaspace.json", "\"replacement\":\"\xe2\x96\x81\"", "\"replacement\":\"__\"", "the replacement of Metaspace '__'"},
       {"metaspace.json", "\"prepend_scheme\":\"first\"", "\"prepend_scheme\":\"last\"", "the prepend_scheme of Metaspace 'last'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) refuses(folder, cases[i].file, cases[i].from, cases[i].to, cases[i].why);
