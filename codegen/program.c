@@ -395,11 +395,11 @@ static int64_t size_of(LLVMValueRef fn) { /* in instructions */
 /* The function of a kernel, in the part that has least to do so far; the program's module then declares it. */
 static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int64_t *pieces, int64_t *scratch) {
   int to = 0;
-  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, pieces, scratch);
+  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu, pieces, scratch);
   for (int i = 1; i < p->info->parts; i++)
     if (load[i] < load[to]) to = i;
   LLVMModuleRef part = p->info->part[to];
-  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu->level, pieces, scratch);
+  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu, pieces, scratch);
   char name[256];
   snprintf(name, sizeof name, "blu_kernel.%s", text_attr(f, "sym_name")); /* no name of the runtime or of C's */
   LLVMSetValueName2(fn, name, strlen(name));

@@ -9,9 +9,9 @@
 #define MICRO_BATCH 0x9e3779b97f4a7c15u
 
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
-                   int64_t held) {
+                   int64_t limit) {
   *exec = (BluExec){.program = program, .run = run};
-  if (!blu_arena_open(err, &exec->arena, program, threads, blu_host_memory(held))) return false;
+  if (!blu_arena_open(err, &exec->arena, program, threads, limit)) return false;
   exec->pool = blu_pool_open(err, &exec->arena, threads);
   if (exec->pool) return true;
   blu_exec_close(exec);

@@ -36,6 +36,7 @@ char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes) {
           t->batch, t->exec.seed, metrics_bytes);
   if (t->shards > 1) fprintf(file, "shard=%" PRId64 "/%" PRId64 "\n", t->shard, t->shards);
   if (t->update) fprintf(file, "accumulate=%" PRId64 "\n", t->accumulate);
+  if (t->ranks > 1) fprintf(file, "ranks=%" PRId64 "\n", t->ranks);
   for (int i = 0; i < PLAN_KEYS; i++) fprintf(file, "%s=%" PRId64 "\n", plan_keys[i].key, *plan_value(&plan, i));
   fprintf(file, "nan=%s\n", plan.nan_skip ? "skip" : "stop");
   fprintf(file, "best=%" PRId64 " %.17g %" PRId64 "\n", w->best_step, w->best_loss, w->stale);
