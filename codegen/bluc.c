@@ -38,7 +38,7 @@ static const struct { const char *name, *what; } stages[] = {
 /* The passes of each stage, in their order. */
 static const struct { Stage stage; const char *pass; } pipeline[] = {
   {STAGE_GRAD, "bounds"}, {STAGE_GRAD, "differentiate"}, {STAGE_GRAD, "step"},
-  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "simplify"},
+  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "formats"}, {STAGE_OPT, "simplify"},
   {STAGE_KERNELS, "fuse"},
   {STAGE_PLAN, "plan"},
 };
@@ -309,7 +309,7 @@ static int usage(FILE *out, int status) {
     "  -D NAME=VALUE       replace a `const` of the file\n"
     "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
     "  --tokenizer FILE    put a tokenizer.json into the trainer, whose command sample then needs none\n"
-    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has\n"
+    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has, for its caches\n"
     "  --emit=STAGE        print a stage in place of making the program:\n");
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
   fprintf(out, "  --dump-after=PASS   print the IR after a pass, to standard error; passes:\n");

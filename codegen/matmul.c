@@ -53,8 +53,10 @@ static void end_if(Kernel *k, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(k->e.b, after);
 }
 
-static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be both operands */
-  return k->place[mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, i))];
+static LLVMValueRef operand_place(Kernel *k, int i) {
+  LLVMValueRef place;
+  blu_kernel_source(k, i, &place);
+  return place;
 }
 
 /* Is the product itself all that is stored? Then a tile goes from the registers to its place. */
@@ -80,7 +82,7 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
   for (int i = 0; i < k->nin; i++) {
     BluType t = blu_value_type(mlirBlockGetArgument(k->block, i));
     bool product = false;
-    for (int j = 0; j < 2; j++) product |= mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, j)) == i;
+    for (int j = 0; j < 2; j++) product |= operand_place(k, j) == k->place[i];
     if (!product && blu_type_count(&t) == count) prefetch_tile(k, p, k->place[i], t.elem, row, column);
   }
   int ops = 0; /* with many, stores are far enough apart */
@@ -94,7 +96,7 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
 static void prefetch_rows(Kernel *k, const Product *p, Matrix rows, LLVMValueRef depth) {
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, LINE / blu_elem_bytes(p->elem), 0, NULL);
-  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, pointer(k, p, rows.at, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
+  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, within(k, &rows, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
   blu_loop_end(&k->e, &l, NULL);
 }
 
@@ -193,16 +195,16 @@ typedef struct {
 typedef struct { Matrix from; LLVMValueRef depth, panel, to, share; } Packing;
 
 static Matrix part_of_a(Kernel *k, const Product *p, const Place *g) {
-  Matrix a = {NULL, p->ta ? 1 : p->k, p->ta ? p->m : 1};
-  a.at = pointer(k, p, operand_place(k, 0), add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
+  Matrix a = {operand_place(k, 0), p->ta ? 1 : p->k, p->ta ? p->m : 1, p->a};
+  a.at = within(k, &a, add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
   return a;
 }
 
 static Matrix part_of_b(Kernel *k, const Product *p, LLVMValueRef batch, LLVMValueRef panel, LLVMValueRef kk) {
-  Matrix b = {NULL, p->tb ? p->k : 1, p->tb ? 1 : p->n};
+  Matrix b = {operand_place(k, 1), p->tb ? p->k : 1, p->tb ? 1 : p->n, p->b};
   LLVMValueRef index = add(k, mul(k, kk, b.along), mul(k, panel, p->nr * b.across));
   if (!p->shared_b) index = add(k, index, mul(k, batch, p->k * p->n));
-  b.at = pointer(k, p, operand_place(k, 1), index);
+  b.at = within(k, &b, index);
   return b;
 }
 
@@ -270,13 +272,13 @@ static void one_tile(Kernel *k, const Product *p, const Place *g, Matrix a, LLVM
     prefetch_results(k, p, row, column);
     if (after) end_if(k, after);
   }
-  Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
   if (!p->packs_a && !p->ta && p->far_a) {
     LLVMBasicBlockRef after = begin_if(k, equal(k, panel, g->panel), "rows");
     prefetch_rows(k, p, rows, g->depth);
     end_if(k, after);
   }
-  if (p->packs_a) rows = (Matrix){blu_product_packed_tile(k, p, chunk, at), 1, p->mr};
+  if (p->packs_a) rows = (Matrix){blu_product_packed_tile(k, p, chunk, at), 1, p->mr, p->elem};
   LLVMValueRef before = NULL, to = tile, stride = i64(k, p->nr), direct = NULL;
   if (is_plain(k)) {
     LLVMValueRef index = add(k, mul(k, row, p->n), column);

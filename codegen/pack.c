@@ -60,14 +60,14 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
   e->lanes = BLOCK;
   blu_loop_begin(e, &l, k->fn, begin, whole, BLOCK, 0, NULL);
   for (int row = 0; ahead && row < valid; row++)
-    blu_emit_prefetch(e, pointer(k, p, from.at, add(k, add(k, l.i, ahead), i64(k, row * from.across))), 1);
+    blu_emit_prefetch(e, within(k, &from, add(k, add(k, l.i, ahead), i64(k, row * from.across))), 1);
   for (int g = 0; g < width; g += BLOCK) {
     bool half = width == BLOCK / 2;
     int first = g + BLOCK > width && width >= BLOCK ? width - BLOCK : g, count = width < BLOCK ? width : BLOCK, rows = half ? BLOCK / 2 : BLOCK;
     LLVMValueRef r[BLOCK];
     for (int c = 0; c < rows; c++) {
       int row = first + c < valid ? first + c : valid - 1;
-      r[c] = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
+      r[c] = blu_emit_load(e, from.elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
     }
     if (half) transpose_half(k, r);
     else transpose_block(k, r);
@@ -80,7 +80,7 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
     blu_loop_begin(e, &l, k->fn, most(k, begin, whole), end, 1, 0, NULL);
     for (int c = 0; c < width; c++) {
       int row = c < valid ? c : valid - 1;
-      LLVMValueRef v = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), 1);
+      LLVMValueRef v = blu_emit_load(e, from.elem, from.at, add(k, l.i, i64(k, row * from.across)), 1);
       blu_emit_store(e, p->elem, v, to, add(k, mul(k, l.i, width), i64(k, c)), 1);
     }
     blu_loop_end(e, &l, NULL);
@@ -89,11 +89,11 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
 }
 
 /* Where rows lie across kk: copies of `width` elements, of which `valid` exist. */
-static void copy_row(Kernel *k, const Product *p, LLVMValueRef from, LLVMValueRef to, int width, int valid) {
+static void copy_row(Kernel *k, const Product *p, BluElem elem, LLVMValueRef from, LLVMValueRef to, int width, int valid) {
   Emit *e = &k->e;
   for (int g = 0; g < width; g += BLU_LANES) {
     int count = valid - g > BLU_LANES ? BLU_LANES : valid - g, room = width - g > BLU_LANES ? BLU_LANES : width - g;
-    LLVMValueRef v = count > 0 ? blu_emit_load(e, p->elem, from, i64(k, g), count) : LLVMConstNull(blu_emit_type(e, p->elem));
+    LLVMValueRef v = count > 0 ? blu_emit_load(e, elem, from, i64(k, g), count) : LLVMConstNull(blu_emit_type(e, p->elem));
     blu_emit_store(e, p->elem, v, to, i64(k, g), room);
   }
 }
@@ -107,10 +107,10 @@ void blu_product_pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef pane
   }
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, from, to, 1, 0, NULL);
-  LLVMValueRef row = pointer(k, p, b.at, mul(k, l.i, b.along));
-  for (int c = 0; ahead && c < valid; c += LINE / blu_elem_bytes(p->elem))
-    blu_emit_prefetch(&k->e, pointer(k, p, row, add(k, ahead, i64(k, c))), 1);
-  copy_row(k, p, row, pointer(k, p, panel, mul(k, l.i, p->nr)), p->nr, valid);
+  Matrix row = {within(k, &b, mul(k, l.i, b.along)), 0, 0, b.elem};
+  for (int c = 0; ahead && c < valid; c += LINE / blu_elem_bytes(b.elem))
+    blu_emit_prefetch(&k->e, within(k, &row, add(k, ahead, i64(k, c))), 1);
+  copy_row(k, p, b.elem, row.at, pointer(k, p, panel, mul(k, l.i, p->nr)), p->nr, valid);
   blu_loop_end(&k->e, &l, NULL);
 }
 
@@ -126,10 +126,11 @@ static void copy_tiles(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, from, to, (int64_t)tiles * p->mr, 0, NULL);
   LLVMValueRef start = tiles > 1 ? l.i : blu_product_tile_start(k, p, l.i);
-  LLVMValueRef row = pointer(k, p, a.at, add(k, start, mul(k, kk, a.along))), at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, first));
-  blu_emit_prefetch(&k->e, pointer(k, p, row, i64(k, AHEAD * a.along)), 1);
+  Matrix row = {within(k, &a, add(k, start, mul(k, kk, a.along))), 0, 0, a.elem};
+  LLVMValueRef at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, first));
+  blu_emit_prefetch(&k->e, within(k, &row, i64(k, AHEAD * a.along)), 1);
   for (int t = 0; t < tiles; t++)
-    copy_row(k, p, pointer(k, p, row, i64(k, (int64_t)t * p->mr)),
+    copy_row(k, p, a.elem, within(k, &row, i64(k, (int64_t)t * p->mr)),
              pointer(k, p, at, add(k, mul(k, kk, p->mr), i64(k, t * blu_product_tile_stride(p)))), p->mr, p->mr);
   blu_loop_end(&k->e, &l, NULL);
 }
@@ -140,7 +141,7 @@ void blu_product_pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chun
   if (!p->ta) {
     blu_loop_begin(&k->e, &l, k->fn, from, to, p->mr, 0, NULL);
     LLVMValueRef start = blu_product_tile_start(k, p, l.i), at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, from));
-    Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+    Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
     pack_transposed(k, p, rows, at, i64(k, 0), depth, NULL, p->mr, p->mr);
     blu_loop_end(&k->e, &l, NULL);
     return;

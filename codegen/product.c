@@ -11,7 +11,7 @@ enum {
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   SUMS_BYTES = 1 << 21,    /* of a group */
-  LATENCY = 9,             /* multiply-adds, of a register each, that must be independent to hide their latency */
+  LATENCY = 8,             /* multiply-adds, of a register each, that must be independent to hide their latency */
   TILE_COST = 4            /* what a tile costs besides its multiply-adds, in twentieths of a cycle for each of 256 terms */
 };
 
@@ -51,6 +51,8 @@ Product blu_product_of(const Kernel *k) {
   blu_sig_of(k->info.main, &s);
   const BluType *a = &s.in[0], *b = &s.in[1];
   Product p = {.batch = 1, .ta = blu_attr_int(&s.attrs, "ta", 0), .tb = blu_attr_int(&s.attrs, "tb", 0), .elem = a->elem};
+  LLVMValueRef unused;
+  p.a = blu_kernel_source(k, 0, &unused), p.b = blu_kernel_source(k, 1, &unused);
   p.m = a->dim[a->rank - (p.ta ? 1 : 2)];
   p.k = a->dim[a->rank - (p.ta ? 2 : 1)];
   p.n = b->dim[b->rank - (p.tb ? 2 : 1)];
@@ -73,7 +75,8 @@ Product blu_product_of(const Kernel *k) {
   p.group = p.k <= BLU_CHAIN || !p.panels ? p.panels : divide_up(p.panels, divide_up(p.panels, fitting));
   p.far_a = p.batch * p.m * p.k * bytes > second_cache / 2;
   p.far_b = p.k * p.n * bytes * (p.shared_b ? 1 : p.batch) > second_cache / 2;
-  if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
+  if (p.a != p.elem) p.packs_a = true; /* widened once, and not in each tile */
+  else if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
   else p.packs_a = (p.panels >= MANY_PANELS && p.far_a) || (p.panels >= FEWEST_TO_PACK_A && p.k * bytes % PAGE == 0);
   return p;
 }

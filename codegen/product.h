@@ -9,7 +9,7 @@ enum { BLU_CHAIN = 256 }; /* terms of a chain of multiply-adds: part of the bit 
 typedef struct {
   int64_t batch, m, n, k;
   bool ta, tb, shared_b;
-  BluElem elem;
+  BluElem elem, a, b;                   /* of sums and panels; of the operands in memory: a half type is widened where it is packed */
   int mr, lanes, nv, nr;                /* tile: rows, elements of a vector, vectors of columns, columns */
   int64_t panels, chunk, chunks, group; /* panels per matrix; rows per piece; chunks per matrix; most panels of a group */
   bool packs_a, far_a, far_b;           /* far: larger than half of the second cache, so that it is asked for ahead */
@@ -21,7 +21,7 @@ int64_t blu_product_block(const Product *p);       /* terms of the longest block
 int64_t blu_product_tile_stride(const Product *p); /* elements from one packed tile of a to the next */
 
 /* Part of a matrix: its element (row, column) is at [row * across + column * along]; one of the two strides is 1. */
-typedef struct { LLVMValueRef at; int64_t across, along; } Matrix;
+typedef struct { LLVMValueRef at; int64_t across, along; BluElem elem; } Matrix;
 
 /* Code for columns [from, to) along k of a panel: panel[kk * NR + r] = b(r, kk). `valid` of its NR columns exist. `from` is a multiple of
  * blu_product_step; what lies `ahead` (i64, in elements; NULL: no matter) is asked for. */
@@ -48,5 +48,8 @@ static inline LLVMValueRef least(Kernel *k, LLVMValueRef a, LLVMValueRef b) { re
 static inline LLVMValueRef most(Kernel *k, LLVMValueRef a, LLVMValueRef b) { return either(k, less(k, a, b), b, a); }
 static inline LLVMValueRef pointer(Kernel *k, const Product *p, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildGEP2(k->e.b, blu_emit_elem(&k->e, p->elem), base, &index, 1, "");
+}
+static inline LLVMValueRef within(Kernel *k, const Matrix *m, LLVMValueRef index) {
+  return LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, m->elem), m->at, &index, 1, "");
 }
 #endif

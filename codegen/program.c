@@ -86,14 +86,15 @@ static int64_t role_of(const char *role) {
     {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
     {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
     {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
-    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}};
+    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}, {"scale", BLU_ROLE_SCALE}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(roles[i].name, role)) return roles[i].role;
   return -1;
 }
 
 static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
-                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
+                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL,
+                                        [BLU_BF16] = BLU_DTYPE_BF16, [BLU_F16] = BLU_DTYPE_F16};
 
 static const char *text_attr(MlirOperation op, const char *name) {
   MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
@@ -331,7 +332,9 @@ static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int6
   return a;
 }
 
-static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL; }
+static bool is_scalar_role(int64_t r) {
+  return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL || r == BLU_ROLE_SCALE;
+}
 static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
 
 static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {
@@ -459,7 +462,7 @@ int64_t blu_program_vocabulary(MlirModule planned) {
   if (inputs != 2 || outputs != 1) return 0;
   BluType token = input[0].type, at = input[1].type, logits = output.type;
   bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at.elem == BLU_I32 && at.rank == 0 &&
-              (logits.elem == BLU_F32 || logits.elem == BLU_F64) && logits.rank == 2 && logits.dim[0] == 1;
+              (logits.elem == BLU_F32 || logits.elem == BLU_F64 || logits.elem == BLU_BF16 || logits.elem == BLU_F16) && logits.rank == 2 && logits.dim[0] == 1;
   return fits ? logits.dim[1] : 0;
 }
 

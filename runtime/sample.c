@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "half.h"
 #include "tokenizer.h"
 #include "train_internal.h"
 
@@ -23,7 +24,7 @@ typedef struct {
   int64_t seed;
   double *logit, *weight;
   BluProgram program;      /* with the memory that the entry needs */
-  char *kept;              /* logits of all positions, for --logits; NULL: not asked for */
+  float *kept;             /* logits of all positions, for --logits; NULL: not asked for */
   int64_t kept_room;
   /* output */
   char *held;              /* made, not yet printed */
@@ -122,6 +123,13 @@ static bool find_entry(BluError *err, Sample *s, const BluProgram *program) {
   return true;
 }
 
+static double logit_at(const Sample *s, int64_t i) {
+  const char *from = s->exec.arena.base + s->logits->offset + i * blu_dtype_bytes(s->logits->dtype);
+  union { float f; double d; uint16_t h; } v = {0};
+  memcpy(&v, from, (size_t)blu_dtype_bytes(s->logits->dtype));
+  return s->logits->dtype == BLU_DTYPE_F64 ? v.d : s->logits->dtype == BLU_DTYPE_F32 ? (double)v.f : blu_half_number(s->logits->dtype, v.h);
+}
+
 static void run_token(Sample *s, int32_t token, int64_t step) {
   int32_t at = (int32_t)s->position++;
   memcpy(s->exec.arena.base + s->token->offset, &token, sizeof token);
@@ -129,12 +137,12 @@ static void run_token(Sample *s, int32_t token, int64_t step) {
   blu_exec_scalars(&s->exec, step, 1);
   blu_exec_run(&s->exec, s->entry, 0, s->entry->launches);
   if (!s->options->logits) return;
-  int64_t bytes = s->vocabulary * blu_dtype_bytes(s->logits->dtype);
   if (s->position > s->kept_room) {
     s->kept_room = 2 * s->position;
-    s->kept = blu_need(realloc(s->kept, (size_t)(s->kept_room * bytes)));
+    s->kept = blu_need(realloc(s->kept, (size_t)(s->kept_room * s->vocabulary) * sizeof *s->kept));
   }
-  memcpy(s->kept + (s->position - 1) * bytes, s->exec.arena.base + s->logits->offset, (size_t)bytes);
+  float *row = s->kept + (s->position - 1) * s->vocabulary;
+  for (int64_t i = 0; i < s->vocabulary; i++) row[i] = (float)logit_at(s, i);
 }
 
 static bool write_logits(BluError *err, const Sample *s) {
@@ -142,8 +150,10 @@ static bool write_logits(BluError *err, const Sample *s) {
   int fd;
   if (!path) return true;
   if (!blu_file_create(err, path, &fd)) return false;
-  bool good = blu_npy_header(err, fd, path, s->logits, s->position) &&
-              blu_file_write(err, fd, path, s->kept, s->position * s->vocabulary * blu_dtype_bytes(s->logits->dtype));
+  BluSlot row = *s->logits;
+  row.dtype = BLU_DTYPE_F32;
+  bool good = blu_npy_header(err, fd, path, &row, s->position) &&
+              blu_file_write(err, fd, path, s->kept, s->position * s->vocabulary * (int64_t)sizeof *s->kept);
   if (good) good = blu_file_close(err, fd, path);
   else close(fd);
   if (!good) unlink(path);
@@ -152,16 +162,10 @@ static bool write_logits(BluError *err, const Sample *s) {
 
 /* The logits of the tokens that there are; those of a vocabulary padded to a round number are none. */
 static void take_logits(Sample *s) {
-  const char *from = s->exec.arena.base + s->logits->offset;
   for (int64_t i = 0; i < s->vocabulary; i++) {
     int64_t bytes;
     bool there = !s->tokenizer || blu_tokenizer_text(s->tokenizer, i, &bytes);
-    if (s->logits->dtype == BLU_DTYPE_F64) memcpy(&s->logit[i], from + i * 8, 8);
-    else {
-      float value;
-      memcpy(&value, from + i * 4, 4);
-      s->logit[i] = (double)value;
-    }
+    s->logit[i] = logit_at(s, i);
     if (!there && !isnan(s->logit[i])) s->logit[i] = -INFINITY;
   }
 }

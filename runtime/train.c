@@ -10,7 +10,11 @@
 
 volatile sig_atomic_t blu_train_signal, blu_train_save;
 
-enum { MOST_SKIPPED = 100 }; /* steps in a row, before a run that skips gives up */
+enum {
+  MOST_SKIPPED = 100,  /* steps in a row, before a run that skips gives up */
+  GROWTH_STEPS = 2000  /* without an overflow, before the loss is scaled by twice as much: as in PyTorch's GradScaler */
+};
+static const double LEAST_SCALE = 1, MOST_SCALE = 0x1p32;
 
 /* --- checkpoints --- */
 
@@ -119,16 +123,41 @@ static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   return blu_log_event(err, &t->log, t->step, "skipped", what ? what + 2 : why->text);
 }
 
+/* The loss is finite and its gradients are not: they were too large for f16 times the scale. Half of it is tried in the steps to come, and
+ * this one is left out. */
+static bool scale_down(BluError *err, BluTrainer *t, BluError *why) {
+  char text[200];
+  if (t->exec.scale / 2 < LEAST_SCALE) {
+    blu_error_add(why, " with a loss scale of %g, which can't be halved any more;", t->exec.scale);
+    return skip_step(err, t, why);
+  }
+  t->exec.scale /= 2;
+  t->without_overflow = 0;
+  t->step++;
+  t->skipped++;
+  blu_train_keep_state(t, true);
+  snprintf(text, sizeof text, "gradients overflow at a loss scale of %g: the step is left out, and the scale is %g from now on", 2 * t->exec.scale,
+           t->exec.scale);
+  return blu_log_event(err, &t->log, t->step, "overflow", text);
+}
+
+static void scale_up(BluTrainer *t) {
+  if (!t->scaled || ++t->without_overflow < GROWTH_STEPS) return;
+  t->without_overflow = 0;
+  if (t->exec.scale <= MOST_SCALE / 2) t->exec.scale *= 2;
+}
+
 static bool run_step(BluError *err, BluTrainer *t) {
   BluError why;
   if (!blu_train_compute(err, t)) return false;
-  if (!blu_train_finite(&why, t)) return skip_step(err, t, &why);
+  if (!blu_train_finite(&why, t)) return t->scaled && blu_train_finite_loss(t) ? scale_down(err, t, &why) : skip_step(err, t, &why);
   blu_meter_join(t->window, t->now, t->meters);
   blu_meter_join(t->epoch, t->now, t->meters);
   const BluFunction *change = t->update ? t->update : t->train;
   blu_exec_run(&t->exec, change, change->commit, change->launches);
   t->step++;
   t->in_a_row = 0;
+  scale_up(t);
   return blu_train_spike(err, t);
 }
 

@@ -33,7 +33,9 @@ typedef struct {
   int lock;                      /* of the folder, -1: none */
   int64_t *index, *next;         /* [largest batch] this rank's examples of this step, of the one after */
   int64_t step, total;           /* steps done; steps of the whole run */
-  int64_t skipped, in_a_row;     /* of the steps done: left out for a NaN; since the last good one */
+  int64_t skipped, in_a_row;     /* of the steps done: left out for a NaN or an overflow; for a NaN since the last good one */
+  bool scaled;                   /* gradients are of the loss times exec.scale */
+  int64_t without_overflow;      /* steps since the scale changed */
   int64_t batch, per_epoch;      /* examples of a step, of all ranks; steps of an epoch */
   int64_t shard, shards, count;  /* which part of the training examples, of how many; its examples */
   int64_t micro, accumulate;     /* examples of a micro-batch, micro-batches that a rank has in a step: where update == NULL, batch and 1 */
@@ -77,6 +79,8 @@ bool blu_train_state_values(BluError *err, const BluProgram *program, const BluO
 void blu_train_keep_state(BluTrainer *t, bool back);
 /* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
 bool blu_train_finite(BluError *err, const BluTrainer *t);
+/* Is the loss of the step just computed finite? */
+bool blu_train_finite_loss(const BluTrainer *t);
 /* Reports a loss far above those before it. */
 bool blu_train_spike(BluError *err, BluTrainer *t);
 /* Takes note of a test loss; true if it is the lowest so far. */

@@ -118,10 +118,21 @@ static bool plan_shard(BluError *err, BluTrainer *t, const char *text) {
          blu_error_set(err, "%" PRId64 " training examples are too few for %" PRId64 " shards", t->data.count, t->shards);
 }
 
+/* What the loss is multiplied by at first; a checkpoint has the scale that was reached. */
+static bool plan_scale(BluError *err, BluTrainer *t) {
+  enum { START = 65536 };
+  for (int64_t i = 0; i < t->program->scalars; i++) t->scaled |= t->program->scalar[i].role == BLU_ROLE_SCALE;
+  if (!t->scaled) return true;
+  blu_exec_scalars(&t->exec, 0, 0);
+  if (!setting(err, t, "loss_scale", START, &t->exec.scale)) return false;
+  return (t->exec.scale >= 1 && t->exec.scale <= 0x1p32) ||
+         blu_error_set(err, "the program's setting 'loss_scale' is %g, which is not from 1 to 2^32", t->exec.scale);
+}
+
 /* Batches, steps of an epoch, and the tables that depend on them. */
 static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
   int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
-  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text)) return false;
+  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text) || !plan_scale(err, t)) return false;
   t->micro = blu_function_batch(t->train);
   int64_t own = t->micro * t->accumulate;
   t->batch = own * t->ranks;
@@ -196,7 +207,7 @@ static bool describe_log(BluError *err, BluTrainer *t) {
   log->flops = (double)t->ranks * ((double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0));
   log->first_step = t->step;
   log->ranks = t->ranks;
-  if (log->flops > 0) {
+  if (log->flops > 0 && (t->ranks > 1 || !t->options->quiet)) { /* of several ranks only rank 0 knows whether it is asked to be quiet */
     int64_t threads = blu_cli_threads(t->options), cpus = blu_host_cpus(), near = t->others ? t->others->near : 1;
     log->peak = blu_profile_peak(t->exec.pool, (int)threads, t->program->cpu);
     if (threads <= cpus && near * threads > cpus) log->peak *= (double)cpus / (double)(near * threads); /* ranks that take turns */
@@ -213,7 +224,6 @@ static bool dry_run(BluError *err, BluTrainer *t) {
     if (!blu_train_compute(err, t)) return false;
     seconds = blu_log_now() - start;
   }
-  if (!blu_train_meet(err, t)) return false; /* nobody leaves while another still receives */
   if (t->rank) return true;
   if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
   blu_meter_join(t->window, t->now, t->meters);
