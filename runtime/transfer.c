@@ -65,7 +65,8 @@ bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOpti
   good = good && blu_cli_checkpoint(err, program, options, &path);
   BluError warning;
   BluArena arena = {0};
-  good = good && blu_arena_open(err, &arena, program, 0, blu_host_memory(0)) &&
+  BluProgram kept = blu_program_for(program, NULL);
+  good = good && blu_arena_open(err, &arena, &kept, 0, blu_host_memory(0)) &&
          blu_checkpoint_load(err, program, arena.base, path, false, &text, &warning) &&
          (npy ? write_each(err, program, arena.base, output) : write_whole(err, program, arena.base, output, NULL, dtype));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
@@ -101,8 +102,9 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   if (!options->files) return blu_error_set(err, "import needs a file: import FILE.safetensors");
   char *out = blu_cli_out(program, options), *text = NULL;
   BluExec exec = {0};
+  BluProgram part = blu_program_for(program, blu_program_function(program, "init"));
   int lock = -1;
-  bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), blu_host_memory(0));
+  bool good = blu_exec_open(err, &exec, &part, run, blu_cli_threads(options), blu_host_memory(0));
   exec.seed = options->seed >= 0 ? options->seed : 1;
   good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;
