@@ -143,6 +143,13 @@ BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluTy
   return result;
 }
 
+BluElem blu_kernel_source(const Kernel *k, int i, LLVMValueRef *place) {
+  MlirValue v = mlirOperationGetOperand(k->info.main, i);
+  if (!mlirValueIsABlockArgument(v)) v = mlirOperationGetOperand(blu_def(v), 0); /* blu_is_widening: fuse.c leaves nothing else there */
+  *place = k->place[mlirBlockArgumentGetArgNumber(v)]; /* one argument may be several operands */
+  return blu_value_type(v).elem;
+}
+
 MlirValue blu_kernel_result(const Kernel *k, int i) { return mlirOperationGetOperand(mlirBlockGetTerminator(k->block), i); }
 
 /* ---- the function ---- */
@@ -154,7 +161,7 @@ static const KernelKind *const kinds[] = {
 LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch) {
   Kernel k = {.func = func, .block = blu_func_block(func), .nin = blu_func_nargs(func), .nout = blu_func_nresults(func)};
   k.level = level;
-  blu_emit_init(&k.e, ctx, module, level >= 3);
+  blu_emit_init(&k.e, ctx, module, level);
   bool is_kernel = blu_kernel_info(func, &k.info);
   assert(is_kernel);
   (void)is_kernel;

@@ -42,6 +42,9 @@ bool blu_loop_has_code(const char *op);   /* a move whose elements depend on one
 BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluType *from);
 void blu_kernel_define(Kernel *k, Level level, MlirValue v, BluViewKind kind, BluEmitVal value);
 void blu_kernel_forget(Kernel *k, Level level);   /* the point or row has moved */
+/* How operand i of the kernel's main op lies in memory, and where: as its type says, or as a half type that is widened on the way.
+ * blu_emit_load(.. , the result, place, ..) gives a number of the operand's type in either case. */
+BluElem blu_kernel_source(const Kernel *k, int i, LLVMValueRef *place);
 /* Makes `level` the place where code goes now. */
 void blu_kernel_enter(Kernel *k, Level level, int lanes);
 LLVMValueRef blu_kernel_linear(Kernel *k);        /* row * C + column */

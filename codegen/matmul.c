@@ -28,7 +28,7 @@ enum {
 typedef struct {
   int64_t batch, m, n, k;
   bool ta, tb, shared_b, packs_a;
-  BluElem elem;
+  BluElem elem, a, b;                   /* of sums and of packed panels; of the operands in memory */
   int mr, nv, nr;                       /* tile: rows, vectors of columns, columns */
   int64_t panels, chunk, chunks, group; /* panels per matrix; rows per piece; chunks per matrix; most panels of a group */
 } Product;
@@ -41,6 +41,8 @@ static Product product_of(const Kernel *k) {
   blu_sig_of(k->info.main, &s);
   const BluType *a = &s.in[0], *b = &s.in[1];
   Product p = {.batch = 1, .ta = blu_attr_int(&s.attrs, "ta", 0), .tb = blu_attr_int(&s.attrs, "tb", 0), .elem = a->elem};
+  LLVMValueRef unused;
+  p.a = blu_kernel_source(k, 0, &unused), p.b = blu_kernel_source(k, 1, &unused);
   p.m = a->dim[a->rank - (p.ta ? 1 : 2)];
   p.k = a->dim[a->rank - (p.ta ? 2 : 1)];
   p.n = b->dim[b->rank - (p.tb ? 2 : 1)];
@@ -66,7 +68,8 @@ static Product product_of(const Kernel *k) {
   int64_t fitting = SUMS_BYTES / (p.chunk * p.nr * blu_elem_bytes(p.elem)); /* panels of a group; one block keeps no sums */
   if (fitting < 1) fitting = 1;
   p.group = p.k <= CHAIN || !p.panels ? p.panels : divide_up(p.panels, divide_up(p.panels, fitting));
-  if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
+  if (p.a != p.elem) p.packs_a = true; /* widened once */
+  else if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
   else p.packs_a = p.panels >= FEWEST_TO_PACK_A && p.k * blu_elem_bytes(p.elem) % PAGE == 0;
   return p;
 }
@@ -118,12 +121,18 @@ static void end_if(Kernel *k, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(k->e.b, after);
 }
 
-static LLVMValueRef operand_place(Kernel *k, int i) { /* one argument may be both operands */
-  return k->place[mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, i))];
+static LLVMValueRef operand_place(Kernel *k, int i) {
+  LLVMValueRef place;
+  blu_kernel_source(k, i, &place);
+  return place;
 }
 
 /* Part of a matrix: its element (row, column) is at [row * across + column * along]; one of the two strides is 1. */
-typedef struct { LLVMValueRef at; int64_t across, along; } Matrix;
+typedef struct { LLVMValueRef at; int64_t across, along; BluElem elem; } Matrix;
+
+static LLVMValueRef within(Kernel *k, const Matrix *m, LLVMValueRef index) {
+  return LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, m->elem), m->at, &index, 1, "");
+}
 
 /* ---- packing: rows r of the matrix become columns, to[kk * width + r] = from(r, kk), kk < `depth` ---- */
 
@@ -168,7 +177,7 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
     LLVMValueRef r[BLOCK];
     for (int c = 0; c < BLOCK; c++) {
       int row = first + c < valid ? first + c : valid - 1;
-      r[c] = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
+      r[c] = blu_emit_load(e, from.elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
     }
     transpose_block(k, r);
     for (int c = 0; c < BLOCK; c++)
@@ -180,7 +189,7 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
     blu_loop_begin(e, &l, k->fn, whole, depth, 1, 0, NULL);
     for (int c = 0; c < width; c++) {
       int row = c < valid ? c : valid - 1;
-      LLVMValueRef v = blu_emit_load(e, p->elem, from.at, add(k, l.i, i64(k, row * from.across)), 1);
+      LLVMValueRef v = blu_emit_load(e, from.elem, from.at, add(k, l.i, i64(k, row * from.across)), 1);
       blu_emit_store(e, p->elem, v, to, add(k, mul(k, l.i, width), i64(k, c)), 1);
     }
     blu_loop_end(e, &l, NULL);
@@ -189,11 +198,11 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
 }
 
 /* Where they lie across kk: copies of `width` elements, of which `valid` exist. */
-static void copy_rows(Kernel *k, const Product *p, LLVMValueRef from, LLVMValueRef to, int width, int valid) {
+static void copy_rows(Kernel *k, const Product *p, BluElem elem, LLVMValueRef from, LLVMValueRef to, int width, int valid) {
   Emit *e = &k->e;
   for (int g = 0; g < width; g += BLU_LANES) {
     int count = valid - g > BLU_LANES ? BLU_LANES : valid - g, room = width - g > BLU_LANES ? BLU_LANES : width - g;
-    LLVMValueRef v = count > 0 ? blu_emit_load(e, p->elem, from, i64(k, g), count) : LLVMConstNull(blu_emit_type(e, p->elem));
+    LLVMValueRef v = count > 0 ? blu_emit_load(e, elem, from, i64(k, g), count) : LLVMConstNull(blu_emit_type(e, p->elem));
     blu_emit_store(e, p->elem, v, to, i64(k, g), room);
   }
 }
@@ -206,7 +215,7 @@ static void pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef panel, LL
   }
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, 1, 0, NULL);
-  copy_rows(k, p, pointer(k, p, b.at, mul(k, l.i, b.along)), pointer(k, p, panel, mul(k, l.i, p->nr)), p->nr, valid);
+  copy_rows(k, p, b.elem, within(k, &b, mul(k, l.i, b.along)), pointer(k, p, panel, mul(k, l.i, p->nr)), p->nr, valid);
   blu_loop_end(&k->e, &l, NULL);
 }
 
@@ -225,11 +234,12 @@ static void pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LL
   if (p->ta) blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, 1, 0, NULL);
   blu_loop_begin(&k->e, &tiles, k->fn, from, to, p->mr, 0, NULL);
   LLVMValueRef start = tile_start(k, p, tiles.i), at = packed_tile(k, p, chunk, sub(k, tiles.i, from));
-  Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
   if (p->ta) {
-    LLVMValueRef row = pointer(k, p, rows.at, mul(k, l.i, a.along));
-    blu_emit_prefetch(&k->e, pointer(k, p, row, i64(k, AHEAD * a.along)), 1);
-    copy_rows(k, p, row, pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
+    LLVMValueRef row = within(k, &rows, mul(k, l.i, a.along));
+    Matrix below = {row, 0, 0, a.elem};
+    blu_emit_prefetch(&k->e, within(k, &below, i64(k, AHEAD * a.along)), 1);
+    copy_rows(k, p, a.elem, row, pointer(k, p, at, mul(k, l.i, p->mr)), p->mr, p->mr);
   }
   else pack_transposed(k, p, rows, at, depth, p->mr, p->mr);
   blu_loop_end(&k->e, &tiles, NULL);
@@ -254,7 +264,7 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
   for (int i = 0; i < k->nin; i++) {
     BluType t = blu_value_type(mlirBlockGetArgument(k->block, i));
     bool product = false;
-    for (int j = 0; j < 2; j++) product |= mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(k->info.main, j)) == i;
+    for (int j = 0; j < 2; j++) product |= operand_place(k, j) == k->place[i];
     if (!product && blu_type_count(&t) == count) prefetch_tile(k, p, k->place[i], t.elem, row, column);
   }
   int ops = 0; /* with many, stores are far enough apart */
@@ -268,14 +278,14 @@ static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVM
 static void prefetch_rows(Kernel *k, const Product *p, Matrix rows, LLVMValueRef depth) {
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), depth, LINE / blu_elem_bytes(p->elem), 0, NULL);
-  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, pointer(k, p, rows.at, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
+  for (int r = 0; r < p->mr; r++) blu_emit_prefetch(&k->e, within(k, &rows, add(k, l.i, i64(k, (r + p->mr) * rows.across))), 2);
   blu_loop_end(&k->e, &l, NULL);
 }
 
 /* Asks for part `number` of `parts` of a block of b, the panel of next.at, so that packing finds it in the second cache. */
 static void prefetch_panel(Kernel *k, const Product *p, Matrix next, LLVMValueRef number, int64_t parts) {
   Emit *e = &k->e;
-  int64_t per_line = LINE / blu_elem_bytes(p->elem), lines = p->tb ? p->nr * divide_up(block_of(p), per_line) : block_of(p);
+  int64_t per_line = LINE / blu_elem_bytes(p->b), lines = p->tb ? p->nr * divide_up(block_of(p), per_line) : block_of(p);
   int64_t share = divide_up(lines, parts), along = divide_up(block_of(p), per_line);
   Loop l;
   LLVMValueRef from = mul(k, number, share);
@@ -283,7 +293,7 @@ static void prefetch_panel(Kernel *k, const Product *p, Matrix next, LLVMValueRe
   for (int64_t c = 0; c < (p->tb ? 1 : p->nr); c += per_line) {
     LLVMValueRef index = p->tb ? add(k, mul(k, quotient(k, l.i, along), next.across), mul(k, remainder_of(k, l.i, along), per_line))
                                : add(k, mul(k, l.i, next.along), i64(k, c));
-    blu_emit_prefetch(e, pointer(k, p, next.at, index), 2);
+    blu_emit_prefetch(e, within(k, &next, index), 2);
   }
   blu_loop_end(e, &l, NULL);
 }
@@ -298,7 +308,7 @@ static void multiply_add(Kernel *k, const Product *p, Matrix a, LLVMValueRef pan
   for (int r = 0; r < p->mr; r++) {
     e->lanes = 1;
     LLVMValueRef at = add(k, mul(k, kk, a.along), i64(k, r * a.across));
-    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, a.at, at, 1)};
+    BluEmitVal x = {.elem = p->elem, .u.v = blu_emit_load(e, a.elem, a.at, at, 1)};
     e->lanes = BLU_LANES;
     for (int g = 0; g < p->nv; g++) {
       LLVMValueRef *c = &acc[r * p->nv + g];
@@ -362,16 +372,16 @@ typedef struct {
 } Place;
 
 static Matrix part_of_a(Kernel *k, const Product *p, const Place *g) {
-  Matrix a = {NULL, p->ta ? 1 : p->k, p->ta ? p->m : 1};
-  a.at = pointer(k, p, operand_place(k, 0), add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
+  Matrix a = {operand_place(k, 0), p->ta ? 1 : p->k, p->ta ? p->m : 1, p->a};
+  a.at = within(k, &a, add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
   return a;
 }
 
 static Matrix part_of_b(Kernel *k, const Product *p, const Place *g, LLVMValueRef panel, LLVMValueRef kk) {
-  Matrix b = {NULL, p->tb ? p->k : 1, p->tb ? 1 : p->n};
+  Matrix b = {operand_place(k, 1), p->tb ? p->k : 1, p->tb ? 1 : p->n, p->b};
   LLVMValueRef index = add(k, mul(k, kk, b.along), mul(k, panel, p->nr * b.across));
   if (!p->shared_b) index = add(k, index, mul(k, g->batch, p->k * p->n));
-  b.at = pointer(k, p, operand_place(k, 1), index);
+  b.at = within(k, &b, index);
   return b;
 }
 
@@ -412,13 +422,13 @@ static void all_tiles(Kernel *k, const Product *p, const Place *g, Matrix a, LLV
     end_if(k, after);
   }
   if (next.at) prefetch_panel(k, p, next, quotient(k, at, p->mr), divide_up(p->chunk, p->mr));
-  Matrix rows = {pointer(k, p, a.at, mul(k, start, a.across)), a.across, a.along};
+  Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
   if (!p->packs_a && !p->ta && p->batch * p->m * p->k * blu_elem_bytes(p->elem) > PREFETCH_BYTES) {
     LLVMBasicBlockRef after = begin_if(k, equal(k, panel, g->panel), "rows");
     prefetch_rows(k, p, rows, g->depth);
     end_if(k, after);
   }
-  if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr};
+  if (p->packs_a) rows = (Matrix){packed_tile(k, p, chunk, at), 1, p->mr, p->elem};
   LLVMValueRef tile = p->k > CHAIN ? pointer(k, p, sums, mul(k, at, p->nr)) : sums;
   add_chain(k, p, rows, b, g->depth, first, tile);
   LLVMBasicBlockRef stored = p->k > CHAIN ? begin_if(k, last, "store") : NULL;

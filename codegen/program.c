@@ -93,7 +93,8 @@ static int64_t role_of(const char *role) {
 }
 
 static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
-                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
+                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL,
+                                        [BLU_BF16] = BLU_DTYPE_BF16, [BLU_F16] = BLU_DTYPE_F16};
 
 static const char *text_attr(MlirOperation op, const char *name) {
   MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));

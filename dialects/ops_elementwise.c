@@ -286,15 +286,17 @@ static bool infer_div(BluSig *s, BluWhy *why) {
 #define LABELS_infer_where "bool same-type same-shape"
 #define LABELS_infer_cast ""
 #define LABELS_infer_div "div-exact number same-type same-shape"
-#define RULE(op, check, gradient, flat, tests, tol)                                                              \
-  const BluRule blu_rule_##op = {.kind = BLU_KIND_ELEMENT, .infer = check, .labels = LABELS_##check,              \
-                                  .vjp = gradient, .ref = ref_##op, \
-                                 .lower = lower_##op, .nodiff = flat, .cases = tests, .tolerance = tol};
+#define FIELDS(op, check, gradient, flat) \
+  .kind = BLU_KIND_ELEMENT, .infer = check, .labels = LABELS_##check, .vjp = gradient, .ref = ref_##op, .lower = lower_##op, .nodiff = flat
+#define RULE(op, check, gradient, flat, tests, tol) \
+  const BluRule blu_rule_##op = {FIELDS(op, check, gradient, flat), .cases = tests, .tolerance = tol};
+#define EXACT(op, check, gradient, flat, tests, tol) \
+  const BluRule blu_rule_##op = {FIELDS(op, check, gradient, flat), .cases = tests, .tolerance = tol, .exact = true};
 #define NONE ((const BluOpCase[]){{0}})
 
-RULE(neg, infer_number, vjp_neg, false, CASE1("neg", -2, 2), ONE_ROUNDING)
-RULE(abs, infer_number, vjp_abs, false, CASE1("abs", -2, 2), ONE_ROUNDING)
-RULE(floor, infer_float, NULL, true, CASE1("floor", -4, 4), ONE_ROUNDING)
+EXACT(neg, infer_number, vjp_neg, false, CASE1("neg", -2, 2), ONE_ROUNDING)
+EXACT(abs, infer_number, vjp_abs, false, CASE1("abs", -2, 2), ONE_ROUNDING)
+EXACT(floor, infer_float, NULL, true, CASE1("floor", -4, 4), ONE_ROUNDING)
 RULE(exp, infer_float, vjp_exp, false, CASE1("exp", -5, 5), POLYNOMIAL)
 RULE(log, infer_float, vjp_log, false, CASE1("log", 0.1, 9), POLYNOMIAL)
 RULE(sqrt, infer_float, vjp_sqrt, false, CASE1("sqrt", 0.1, 9), ONE_ROUNDING)
@@ -303,29 +305,29 @@ RULE(sin, infer_float, vjp_sin, false, CASE1("sin", -9, 9), POLYNOMIAL)
 RULE(cos, infer_float, vjp_cos, false, CASE1("cos", -9, 9), POLYNOMIAL)
 RULE(tanh, infer_float, vjp_tanh, false, CASE1("tanh", -3, 3), POLYNOMIAL)
 RULE(sigmoid, infer_float, vjp_sigmoid, false, CASE1("sigmoid", -5, 5), POLYNOMIAL)
-RULE(relu, infer_number, vjp_relu, false, CASE1("relu", -2, 2), ONE_ROUNDING)
-RULE(sign, infer_number, NULL, true, CASE1("sign", -2, 2), ONE_ROUNDING)
+EXACT(relu, infer_number, vjp_relu, false, CASE1("relu", -2, 2), ONE_ROUNDING)
+EXACT(sign, infer_number, NULL, true, CASE1("sign", -2, 2), ONE_ROUNDING)
 RULE(expm1, infer_float, vjp_expm1, false, CASE1("expm1", -3, 3), POLYNOMIAL)
 RULE(log1p, infer_float, vjp_log1p, false, CASE1("log1p", -0.9, 9), POLYNOMIAL)
 RULE(erf, infer_float, vjp_erf, false, CASE1("erf", -3, 3), POLYNOMIAL)
-RULE(not, infer_logical, NULL, true, NONE, 0)
+EXACT(not, infer_logical, NULL, true, NONE, 0)
 RULE(add, infer_number, vjp_add, false, CASE2("add", -2, 2), ONE_ROUNDING)
 RULE(sub, infer_number, vjp_sub, false, CASE2("sub", -2, 2), ONE_ROUNDING)
 RULE(mul, infer_number, vjp_mul, false, CASE2("mul", -2, 2), ONE_ROUNDING)
 RULE(div, infer_div, vjp_div, false, CASE2("div", 0.2, 3), ONE_ROUNDING)
 RULE(pow, infer_float, vjp_pow, false, CASE2("pow", 0.2, 3), ONE_ROUNDING)
-RULE(maximum, infer_number, vjp_maximum, false, CASE2("maximum", -2, 2), ONE_ROUNDING)
-RULE(minimum, infer_number, vjp_minimum, false, CASE2("minimum", -2, 2), ONE_ROUNDING)
-RULE(and, infer_logical, NULL, true, NONE, 0)
-RULE(or, infer_logical, NULL, true, NONE, 0)
-RULE(eq, infer_compare, NULL, true, COMPARE("eq"), 0)
-RULE(ne, infer_compare, NULL, true, COMPARE("ne"), 0)
-RULE(lt, infer_compare, NULL, true, COMPARE("lt"), 0)
-RULE(le, infer_compare, NULL, true, COMPARE("le"), 0)
-RULE(gt, infer_compare, NULL, true, COMPARE("gt"), 0)
-RULE(ge, infer_compare, NULL, true, COMPARE("ge"), 0)
-RULE(where, infer_where, vjp_where, false, COMPARE("lt"), 0)
-RULE(cast, infer_cast, vjp_cast, false,
+EXACT(maximum, infer_number, vjp_maximum, false, CASE2("maximum", -2, 2), ONE_ROUNDING)
+EXACT(minimum, infer_number, vjp_minimum, false, CASE2("minimum", -2, 2), ONE_ROUNDING)
+EXACT(and, infer_logical, NULL, true, NONE, 0)
+EXACT(or, infer_logical, NULL, true, NONE, 0)
+EXACT(eq, infer_compare, NULL, true, COMPARE("eq"), 0)
+EXACT(ne, infer_compare, NULL, true, COMPARE("ne"), 0)
+EXACT(lt, infer_compare, NULL, true, COMPARE("lt"), 0)
+EXACT(le, infer_compare, NULL, true, COMPARE("le"), 0)
+EXACT(gt, infer_compare, NULL, true, COMPARE("gt"), 0)
+EXACT(ge, infer_compare, NULL, true, COMPARE("ge"), 0)
+EXACT(where, infer_where, vjp_where, false, COMPARE("lt"), 0)
+EXACT(cast, infer_cast, vjp_cast, false,
      ((const BluOpCase[]){{"%a: tensor<3x5xf32>", "%r = blu.cast %a {to = f64} : (tensor<3x5xf32>) -> tensor<3x5xf64>", -2, 2,
          0}, {0}}),
      ONE_ROUNDING)

@@ -183,13 +183,26 @@ static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
   }
 }
 
-static void check_precision(BluElab *E, const BluOperand *v) {
-  if (v->val.kind == VAL_UNKNOWN || (v->val.kind == VAL_CAST && v->val.u.elem == BLU_F32)) return;
-  if (v->val.kind == VAL_CAST && blu_elem_is_float(v->val.u.elem))
-    blu_elab_unsupported(E, v->span, blu_arena_print(E->arena, "`precision = %s`", blu_elem_name(v->val.u.elem)));
-  else
-    blu_elab_error(E, BLU_E_SETTING, v->span, "`precision` is the type that `float` stands for, such as f32, not %s",
-                   blu_val_describe(E, &v->val));
+static void settle(BluElab *E, const BluSlots *slots, bool kept) {
+  for (int i = 0; i < slots->n; i++) {
+    BluSlot *s = slots->slot[i];
+    if (!s->computes) continue;
+    s->used = E->compute;
+    s->type.elem = kept ? blu_elab_kept(E) : E->compute;
+  }
+}
+
+void blu_elab_precision(BluElab *E, BluScope *file, const BluDecl *train) {
+  const BluStmt *st = train ? train->settings : NULL;
+  while (st && !(st->kind == BLU_STMT_SET && !strcmp(st->pattern.names->text, setting_name[PRECISION]))) st = st->next;
+  if (!st) return;
+  BluVal v = blu_elab_expr(E, file, st->value);
+  if (v.kind == VAL_CAST && v.u.elem == BLU_F64) blu_elab_unsupported(E, st->value->span, "`precision = f64`");
+  else if (v.kind == VAL_CAST && v.u.elem != BLU_ELEMS && blu_elem_is_float(v.u.elem)) E->compute = v.u.elem;
+  else if (v.kind != VAL_UNKNOWN)
+    blu_elab_error(E, BLU_E_SETTING, st->value->span, "`precision` is the type that `float` stands for, such as bf16, not %s",
+                   blu_val_describe(E, &v));
+  settle(E, &E->params, true), settle(E, &E->states, true), settle(E, &E->caches, false);
 }
 
 void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
@@ -213,9 +226,8 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
       add_sums(E, T, "loss", st);
     } else if (k == OPTIMIZER) {
       add_group(E, T, NULL, st);
-    } else if (T->training) {
+    } else if (T->training && k != PRECISION) { /* that is known by now: blu_elab_precision */
       T->setting[k].value = (BluOperand){.val = blu_elab_expr(E, s, st->value), .span = st->value->span};
-      if (k == PRECISION) check_precision(E, &T->setting[k].value);
     }
     return;
   }
@@ -235,7 +247,7 @@ static void bind_data(BluElab *E, BluTrain *T) {
       blu_elab_error(E, BLU_E_TRAIN, p->name.span, "`%s` comes from the data: it has a type and no default",
                      p->name.text);
       v = blu_val_unknown;
-    } else if (!blu_elab_type(E, T->scope, p->type, &slot->type)) {
+    } else if (!blu_elab_slot_type(E, T->scope, p->type, slot)) {
       v = blu_val_unknown;
     } else if (slot->type.rank < 1) {
       blu_elab_error(E, BLU_E_TRAIN, p->type->span, "data has a leading dimension, the batch");

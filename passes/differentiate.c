@@ -128,7 +128,7 @@ static bool pull_back(Walk *w, MlirOperation o) {
     in[i] = mlirOperationGetOperand(o, i);
     v.need[i] = is_active(w, in[i]);
   }
-  op->rule->vjp(&v);
+  blu_vjp_run(&v);
   for (int i = 0; i < v.sig.nin; i++)
     if (v.need[i] && !mlirValueIsNull(v.dx[i])) add_cotangent(w, in[i], v.dx[i]);
   return true;

@@ -14,7 +14,8 @@
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
 
 typedef enum {
-  BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */
+  BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */,
+  BLU_DTYPE_BF16, BLU_DTYPE_F16
 } BluDtype;
 
 typedef enum {

@@ -20,6 +20,7 @@ static const struct {
     {"--checkpoint", "DIR", "checkpoint to read (default: the latest of --out)", OPTION_TEXT, PLACE(checkpoint), 0},
     {"--entry", "NAME", "entry to run (default: the only one, else `predict`)", OPTION_TEXT, PLACE(entry), 0},
     {"--output", "FILE", "file to write: .npy or .csv of results, .safetensors or .npy of parameters", OPTION_TEXT, PLACE(output), 0},
+    {"--dtype", "TYPE", "write parameters as f32, bf16 or f16 (default: as they are)", OPTION_TEXT, PLACE(dtype), 0},
     {"--ignore", "PATTERN", "leave out the tensors of the file that match (*, ?) and that the program lacks", OPTION_TEXT, PLACE(ignore), 0},
     {"--epochs", "N", "train for N epochs", OPTION_NUMBER, PLACE(epochs), 0},
     {"--steps", "N", "train until N steps are done", OPTION_NUMBER, PLACE(steps), 0},

@@ -134,7 +134,7 @@ static const BluCommand commands[] = {
      "[NAME=]FILE  .npy, .csv or IDX file (also with .gz) for each input of the entry, by name or in order"},
     {"info", "what this program is: parameters, functions, memory", " --data --threads --timeout --plan ",
      "./trainer info --threads 2", command_info, 0, NULL},
-    {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output ",
+    {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output --dtype ",
      "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
     {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
      " --out --ignore --seed --threads --set ", "./trainer import model.safetensors --out run2", command_import, 1,

@@ -228,8 +228,10 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
 /* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
 bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
- * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences). */
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, char *arena, const char *path);
+ * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences, also for
+ * `converts`). */
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts, char *arena,
+                         const char *path);
 
 /* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
 
@@ -279,7 +281,7 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 typedef struct {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore;
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype;
   int64_t epochs, steps, accumulate, seed, threads;  /* -1: not given, here and below */
   int64_t eval_every, save_every, log_every, keep, patience, timeout;
   double minutes;

@@ -123,7 +123,7 @@ static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, c
     if (isinf(set->tolerance)) continue;
     double error = fabs(got - ref[i]) / fmax(1, fabs(ref[i]));
     bool equal = got == ref[i] || (isnan(got) && isnan(ref[i]));
-    if (!equal && !(error <= set->tolerance)) {
+    if (!equal && !(error <= set->tolerance + set->rounding)) {
       snprintf(what, sizeof what, "element %lld is %.9g, the reference %.9g: error %.2g", (long long)i, got, ref[i], error);
       return fail(what, text);
     }
@@ -139,6 +139,14 @@ bool harness_check(const Setting *set, const char *format, ...) {
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
+  for (char *at = text; set->elem && (at = strstr(at, "f32"));) { /* as long or one longer */
+    size_t n = strlen(set->elem), rest = strlen(at + 3) + 1;
+    if (at + n + rest > text + sizeof text) return fail("the program is too long", text);
+    memmove(at + n, at + 3, rest);
+    memcpy(at, set->elem, n);
+    at += n;
+  }
+  for (char *at = text; (at = strstr(at, "F32")); at++) *at = 'f'; /* f32 that stays */
   MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
   if (mlirModuleIsNull(m)) return harness_programs++, fail("the program does not parse", text);
   return harness_check_module(set, m, text);
@@ -156,10 +164,12 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     int64_t n = blu_type_count(&in[i].type);
     args[i] = calloc((size_t)n + 1, 8);
     wide[i] = calloc((size_t)n + 1, sizeof(double));
-    for (int64_t k = 0; k < n; k++) {
-      static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e38};
+    if (set->fill) set->fill(i, args[i], n);
+    for (int64_t k = 0; set->fill && k < n; k++) wide[i][k] = contract_get(args[i], in[i].type.elem, k);
+    for (int64_t k = 0; !set->fill && k < n; k++) {
+      static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e38, 3e-6, 65519, -65520};
       double v = blu_elem_is_float(in[i].type.elem) ? harness_uniform(set->lo, set->hi) : floor(harness_uniform(0, set->ihi));
-      if (set->special && blu_elem_is_float(in[i].type.elem) && harness_random() % 4 == 0) v = odd[harness_random() % 8];
+      if (set->special && blu_elem_is_float(in[i].type.elem) && harness_random() % 4 == 0) v = odd[harness_random() % (sizeof odd / sizeof *odd)];
       contract_set(args[i], in[i].type.elem, k, v);
       wide[i][k] = contract_get(args[i], in[i].type.elem, k);
     }
