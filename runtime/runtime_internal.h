@@ -228,10 +228,8 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
 /* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
 bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
- * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences, also for
- * `converts`). */
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts, char *arena,
-                         const char *path);
+ * the model may a file hold more than is asked for. */
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path);
 
 /* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
 
@@ -281,15 +279,15 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 typedef struct {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype;
-  int64_t epochs, steps, accumulate, seed, threads;  /* -1: not given, here and below */
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format;
+  int64_t epochs, steps, accumulate, seed, threads, heads;  /* -1: not given, here and below */
   int64_t eval_every, save_every, log_every, keep, patience, timeout;
   double minutes;
   const char *set[BLU_CLI_SETS];
   int64_t sets;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
-  bool resume, quiet, plan, help, dry_run, profile, peak, tensorboard;
+  bool resume, quiet, plan, help, dry_run, profile, peak, tensorboard, merge;
 } BluOptions;
 
 typedef struct {
@@ -323,7 +321,7 @@ bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *o
 bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
 /* Runs an entry on files and writes its results. */
 bool blu_predict_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
-/* Writes the parameters of a checkpoint as one file, or reads such a file into a checkpoint of step 0. */
+/* Writes the parameters of a checkpoint to a file, or reads those of a file or folder into a checkpoint of step 0. */
 bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options);
 bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
 

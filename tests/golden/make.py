@@ -498,5 +498,6 @@ def schedules():
 CASES = dict(gpt2=gpt2, recipe=recipe, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
              gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, ops=ops, losses=losses, ignored=ignored,
              optimizers=optimizers, schedules=schedules)
-for chosen in sys.argv[1:] or CASES:
-    CASES[chosen]()
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or CASES:
+        CASES[chosen]()
