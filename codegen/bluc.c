@@ -38,7 +38,7 @@ static const struct { const char *name, *what; } stages[] = {
 /* The passes of each stage, in their order. */
 static const struct { Stage stage; const char *pass; } pipeline[] = {
   {STAGE_GRAD, "bounds"}, {STAGE_GRAD, "differentiate"}, {STAGE_GRAD, "step"},
-  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "simplify"},
+  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "formats"}, {STAGE_OPT, "simplify"},
   {STAGE_KERNELS, "fuse"},
   {STAGE_PLAN, "plan"},
 };

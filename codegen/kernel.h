@@ -1,6 +1,7 @@
 /* kernel.h - one kernel function while it is being emitted, and the evaluation of its values at a point of its space. */
 #ifndef BLU_CODEGEN_KERNEL_H
 #define BLU_CODEGEN_KERNEL_H
+#include "codegen/codegen.h"
 #include "codegen/emit.h"
 #include "dialects/map.h"
 #include "passes/kernel.h"
@@ -14,7 +15,7 @@ typedef enum { LEVEL_CALL, LEVEL_ROW, LEVEL_POINT, LEVELS } Level;
 
 typedef struct {
   Emit e;
-  int level;                /* x86-64 level: 2, 3 or 4 */
+  const BluCpu *cpu;
   MlirOperation func;
   BluKernelInfo info;
   LLVMValueRef fn, arena, offsets, scratch, first, last; /* the parameters of BluKernel */
@@ -67,5 +68,5 @@ int64_t blu_kernel_any_size(MlirOperation func);
 int64_t blu_kernel_any_size_pieces(int64_t elements);
 
 /* Emits the function of a kernel into e's module; *pieces and *scratch as BluLaunch and BluProgram want them. */
-LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch);
+LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, const BluCpu *cpu, int64_t *pieces, int64_t *scratch);
 #endif

@@ -18,7 +18,10 @@ enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 6, BLU_MAX_ATTRS = 8 };
 
 /* ---- types ---- */
 
-typedef enum { BLU_F32, BLU_F64, BLU_BF16, BLU_F16, BLU_I32, BLU_I64, BLU_U8, BLU_BOOL, BLU_ELEMS } BluElem;
+typedef enum { BLU_F32, BLU_F64, BLU_BF16, BLU_F16, BLU_SIM, BLU_I32, BLU_I64, BLU_U8, BLU_BOOL, BLU_ELEMS } BluElem;
+
+/* BLU_SIM: a number of the simulated format that the module's attribute `blu.format` describes; in IR tf32, which nothing else uses, until
+ * the pass formats makes f32 of it. It has no spelling of its own: the language knows it as `float`. */
 
 /* A tensor type. `name` and `unit` serve the front end alone and don't exist in IR: a dimension remembers the name that
  * it was declared with ("B", or NULL), and whether it is a unit dimension, one that may stretch. */
@@ -33,7 +36,7 @@ typedef struct {
 const char *blu_elem_name(BluElem e);              /* "f32": the language's spelling */
 bool blu_elem_parse(const char *name, BluElem *e); /* false: no such type */
 bool blu_elem_is_float(BluElem e);
-bool blu_elem_is_half(BluElem e);                  /* bf16 or f16: computed in f32, each result rounded once */
+bool blu_elem_is_half(BluElem e);                  /* bf16, f16 or simulated: computed in f32, each result rounded once */
 BluElem blu_elem_compute(BluElem e);               /* what ops on elements of e compute and accumulate in: f32 for the half types, else e */
 int blu_elem_bytes(BluElem e);                     /* in memory; a bool takes one byte */
 int64_t blu_type_count(const BluType *t);          /* number of elements; 1 for rank 0 */
@@ -243,6 +246,7 @@ MlirOperation blu_scan_body(MlirOperation scan);  /* the function, found through
 BluType blu_scan_slice(const BluType *t);         /* without the leading dimension */
 BluType blu_scan_stack(const BluType *t, int64_t steps);
 bool blu_is_body(MlirOperation func);             /* a private function that is no kernel */
+void blu_func_retype(MlirOperation func);        /* writes the function's type again, after types of its values have changed */
 void blu_set_body(MlirOperation func);            /* makes it private */
 
 /* ---- gradient rules ---- */

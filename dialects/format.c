@@ -2,6 +2,7 @@
 #include "dialects/format.h"
 #include <math.h>
 #include "dialects_internal.h"
+#include "mlir-c/BuiltinAttributes.h"
 
 BluFormat blu_format_of(BluElem e) {
   static const BluFormat f32 = {8, 23, true, false}, bf16 = {8, 7, true, false}, f16 = {5, 10, true, false};
@@ -24,7 +25,29 @@ double blu_format_round(const BluFormat *f, double x) {
 
 double blu_elem_round(BluElem e, double v) {
   BluFormat f = blu_format_of(e);
-  return e == BLU_F32 ? (double)(float)v : blu_elem_is_half(e) ? blu_format_round(&f, v) : v;
+  return e == BLU_F32 ? (double)(float)v : e == BLU_BF16 || e == BLU_F16 ? blu_format_round(&f, v) : v;
+}
+
+static MlirStringRef attribute(void) { return mlirStringRefCreateFromCString("blu.format"); }
+
+bool blu_module_format(MlirModule m, BluFormat *f) {
+  MlirAttribute a = mlirModuleIsNull(m) ? mlirAttributeGetNull() : mlirOperationGetAttributeByName(mlirModuleGetOperation(m), attribute());
+  if (mlirAttributeIsNull(a) || !mlirAttributeIsADenseI64Array(a) || mlirDenseArrayGetNumElements(a) != 4) return false;
+  *f = (BluFormat){(int)mlirDenseI64ArrayGetElement(a, 0), (int)mlirDenseI64ArrayGetElement(a, 1), mlirDenseI64ArrayGetElement(a, 2) != 0,
+                   mlirDenseI64ArrayGetElement(a, 3) != 0};
+  return true;
+}
+
+void blu_module_set_format(MlirModule m, const BluFormat *f) {
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(m), attribute(),
+                                  mlirDenseI64ArrayGet(mlirModuleGetContext(m), 4, (int64_t[]){f->exponent, f->mantissa, f->denormals, f->saturate}));
+}
+
+MlirValue blu_round_to(BluBuilder *b, MlirValue x, const BluFormat *f) {
+  BluAttrs as = blu_attr_set_int(blu_attr_set_int((BluAttrs){0}, "exponent", f->exponent), "mantissa", f->mantissa);
+  if (!f->denormals) as = blu_attr_set_bool(as, "denormals", false);
+  if (f->saturate) as = blu_attr_set_bool(as, "saturate", true);
+  return blu_build(b, "round_to", &as, 1, &x);
 }
 
 /* ---- in f32 ---- */

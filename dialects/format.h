@@ -19,7 +19,13 @@ double blu_format_round(const BluFormat *f, double x);
 /* The same in f32, by operations on vectors or scalars: x is f32. */
 BluEmitVal blu_emit_round_to(BluEmit *e, const BluFormat *f, BluEmitVal x);
 
-/* v as a number of element type e: rounded for f32 and the half types. */
+/* The module's simulated format; false: it has none. */
+bool blu_module_format(MlirModule m, BluFormat *f);
+void blu_module_set_format(MlirModule m, const BluFormat *f);
+/* The op round_to. */
+MlirValue blu_round_to(BluBuilder *b, MlirValue x, const BluFormat *f);
+
+/* v as a number of element type e: rounded for f32, bf16 and f16. */
 double blu_elem_round(BluElem e, double v);
 
 #ifdef __cplusplus

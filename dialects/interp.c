@@ -1,7 +1,8 @@
 /* interp.c - runs functions through the ops' reference rules in double: the oracle of every later stage.
  *
  * Nothing is rounded to f32 but constants, and what the ops that passes/simplify.c folds make of constants alone, so that folding changes
- * no result here. Half types are rounded to, op by op, unless a run asks for exact arithmetic. What remains: a composite of constants alone is not rounded, and the ops that it expands to may be. */
+ * no result here. Half types are rounded to, op by op, unless a run asks for exact arithmetic. What remains: a composite of constants alone
+ * is not rounded, and the ops that it expands to may be. */
 #include <stdlib.h>
 #include <string.h>
 #include "dialects/format.h"
@@ -144,6 +145,10 @@ static bool run_op(MlirOperation m, const BluOp *op, BluHeld *held, BluMap *valu
   op->rule->ref(&c);
   if (held && blu_is(m, "stop_gradient")) hold(held, c.out, n);
   bool rounds = !held && blu_elem_is_half(sig.out.elem);
+  BluFormat simulated;
+  if (rounds && sig.out.elem == BLU_SIM && blu_module_format(blu_module_of(m), &simulated))
+    for (int64_t i = 0; i < n; i++) c.out[i] = blu_format_round(&simulated, c.out[i]);
+  if (held && blu_is(m, "round_to")) memcpy(c.out, c.in[0], (size_t)n * sizeof *c.out);
   for (int64_t i = 0; (constant || rounds) && i < n; i++) c.out[i] = blu_elem_round(sig.out.elem, c.out[i]);
   bind(values, mlirOperationGetResult(m, 0), (Tensor){.data = c.out, .constant = constant, .owned = true});
   return true;

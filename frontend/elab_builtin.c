@@ -227,6 +227,34 @@ static BluVal call_wide(BluElab *E, const BluBuiltin *self, BluOperand *args, in
   return t.elem == blu_elem_compute(t.elem) ? args[0].val : blu_elab_apply(E, blu_op_find("cast"), args, 1, &as, at);
 }
 
+/* format(exponent = e, mantissa = m, denormals = true, saturate = false), for `precision`. */
+static BluVal call_format(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluFormat *f = blu_arena_alloc(E->arena, sizeof *f);
+  *f = (BluFormat){.denormals = true};
+  struct { const char *name; int *width; bool *flag; int least, most; } given[] = {
+    {"exponent", &f->exponent, NULL, 2, 8}, {"mantissa", &f->mantissa, NULL, 1, 23}, {"denormals", NULL, &f->denormals, 0, 0},
+    {"saturate", NULL, &f->saturate, 0, 0}};
+  enum { GIVEN = sizeof given / sizeof *given };
+  for (int i = 0; i < n; i++) {
+    const BluVal *v = &args[i].val;
+    int k = 0;
+    while (k < GIVEN && (!args[i].name.text || strcmp(given[k].name, args[i].name.text))) k++;
+    if (v->kind == VAL_UNKNOWN) return blu_val_unknown;
+    bool good = k < GIVEN && (given[k].width ? v->kind == VAL_INT && v->u.i >= given[k].least && v->u.i <= given[k].most : v->kind == VAL_BOOL);
+    if (!good) {
+      blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "`%s` takes exponent = 2 to 8, mantissa = 1 to 23, and perhaps denormals = false or saturate = true",
+                     self->name);
+      return blu_val_unknown;
+    }
+    if (given[k].width) *given[k].width = (int)v->u.i;
+    else *given[k].flag = v->u.b;
+  }
+  if (f->exponent && f->mantissa) return (BluVal){.kind = VAL_FORMAT, .u.format = f};
+  blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s` needs the widths of exponent and mantissa, as in `%s(exponent = 5, mantissa = 2)`", self->name,
+                 self->name);
+  return blu_val_unknown;
+}
+
 static const BluBuiltin builtins[] = {
     {"uniform", call_uniform},
     {"normal", call_normal},
@@ -241,6 +269,7 @@ static const BluBuiltin builtins[] = {
     {"len", call_len},
     {"div", call_div},
     {"wide", call_wide},
+    {"format", call_format},
     {"einsum", blu_elab_einsum},
     {"rearrange", blu_elab_rearrange},
     {"dropout", blu_elab_dropout},

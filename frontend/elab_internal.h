@@ -8,6 +8,7 @@
 #include "ast.h"
 #include "diag.h"
 #include "dialects/blu.h"
+#include "dialects/format.h"
 #include "frontend.h"
 #include "names.h"
 
@@ -25,6 +26,7 @@ typedef enum {
   VAL_INT, VAL_REAL, VAL_BOOL, VAL_STRING,
   VAL_LIST, VAL_TUPLE,
   VAL_FN, VAL_OP, VAL_BUILTIN, VAL_CAST, VAL_MODULE, VAL_OPTIMIZER, VAL_NAMESPACE, /* what can be named and called */
+  VAL_FORMAT,  /* of numbers, to be simulated */
   VAL_INSTANCE, VAL_UPDATE, VAL_FROZEN, VAL_INIT,
   VAL_HOST,    /* f64 or bool scalar of the host */
   VAL_SLOT,    /* a tensor that comes from outside: parameter, data, input */
@@ -92,6 +94,7 @@ struct BluVal {
     BluInstance *instance;
     BluUpdate *update;
     BluInit *init;
+    BluFormat *format;
     BluHost *host;
     BluSlot *slot;
     BluTensor *tensor;

@@ -5,8 +5,10 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 typedef struct { const char *name; BluSpan span; bool set; BluOperand value; } Setting;
-enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, SETTINGS };
-static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision"};
+enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, LOSS_SCALE, SETTINGS };
+static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision", "loss_scale"};
+
+static const double LARGEST_SCALE = 0x1p32;
 
 struct BluTrain {
   const BluDecl *decl;
@@ -149,7 +151,7 @@ static void add_group(BluElab *E, BluTrain *T, const char *glob, const BluStmt *
 
 /* Names of what the trainer's metrics.jsonl says anyway. */
 static bool is_reported(const char *name) {
-  static const char *const names[] = {"loss", "lr", "grad_norm", "step", "epoch", "split", "event", "text", "time"};
+  static const char *const names[] = {"loss", "lr", "grad_norm", "loss_scale", "step", "epoch", "split", "event", "text", "time"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], name)) return true;
   return false;
@@ -199,6 +201,7 @@ void blu_elab_precision(BluElab *E, BluScope *file, const BluDecl *train) {
   BluVal v = blu_elab_expr(E, file, st->value);
   if (v.kind == VAL_CAST && v.u.elem == BLU_F64) blu_elab_unsupported(E, st->value->span, "`precision = f64`");
   else if (v.kind == VAL_CAST && v.u.elem != BLU_ELEMS && blu_elem_is_float(v.u.elem)) E->compute = v.u.elem;
+  else if (v.kind == VAL_FORMAT) E->compute = BLU_SIM, blu_module_set_format(E->module, v.u.format);
   else if (v.kind != VAL_UNKNOWN)
     blu_elab_error(E, BLU_E_SETTING, st->value->span, "`precision` is the type that `float` stands for, such as bf16, not %s",
                    blu_val_describe(E, &v));
@@ -327,12 +330,25 @@ static void allow_accumulation(BluElab *E, const Setting *s) {
                                   mlirUnitAttrGet(E->ctx));
 }
 
-/* epochs and stop: both always there, 0 = no limit by this one. accumulate: where it is set. */
+/* The gradients of an f16 program are those of the loss times a number that the trainer chooses, so that few are too small for the type. */
+static void scale_loss(BluElab *E, const Setting *s) {
+  double x;
+  const BluVal *v = &s->value.val;
+  if (s->set && v->kind != VAL_UNKNOWN && v->kind != VAL_HOST && !(blu_val_number(v, &x) && x >= 1 && x <= LARGEST_SCALE))
+    blu_elab_error(E, BLU_E_SETTING, s->value.span, "`loss_scale` is what the loss is multiplied by at first, a number from 1 to 2^32, not %s",
+                   blu_val_describe(E, v));
+  if (!s->set && E->compute != BLU_F16) return;
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(E->module), mlirStringRefCreateFromCString("blu.loss_scale"),
+                                  mlirUnitAttrGet(E->ctx));
+}
+
+/* epochs and stop: both always there, 0 = no limit by this one. accumulate and loss_scale: where they are set. */
 static void build_settings(BluElab *E, const BluTrain *T) {
-  static const int given[] = {EPOCHS, STOP, ACCUMULATE};
+  int given[4] = {EPOCHS, STOP}, n = 2;
   BluBuild f;
-  BluOutput out[3];
-  int n = T->setting[ACCUMULATE].set ? 3 : 2;
+  BluOutput out[4];
+  if (T->setting[ACCUMULATE].set) given[n++] = ACCUMULATE;
+  if (T->setting[LOSS_SCALE].set) given[n++] = LOSS_SCALE;
   blu_build_start(E, &f, BUILD_OTHER);
   for (int i = 0; i < n; i++) {
     const Setting *s = &T->setting[given[i]];
@@ -354,6 +370,7 @@ void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *stat
   body(E, file, &again, d, false);
   if (T.setting[CLIP_NORM].set) build_clip(E, &T.setting[CLIP_NORM]);
   if (T.setting[ACCUMULATE].set) allow_accumulation(E, &T.setting[ACCUMULATE]);
+  scale_loss(E, &T.setting[LOSS_SCALE]);
   build_settings(E, &T);
   if (T.ngroups) blu_elab_update(E, T.groups, T.ngroups, d->name.span, states);
   else if (!T.optimizer)

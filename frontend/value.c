@@ -70,6 +70,7 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
     case VAL_MODULE: return blu_arena_print(E->arena, "the module `%s`", v->u.decl->decl->name.text);
     case VAL_OPTIMIZER: return blu_arena_print(E->arena, "the optimizer `%s`", v->u.decl->decl->name.text);
     case VAL_NAMESPACE: return "an imported file";
+    case VAL_FORMAT: return "a format of numbers";
     case VAL_INSTANCE: return blu_arena_print(E->arena, "an instance of `%s`", v->u.instance->decl->name.text);
     case VAL_UPDATE:
       return blu_arena_print(E->arena, "the optimizer `%s` with its arguments", v->u.update->decl->name.text);

@@ -38,7 +38,7 @@ static MlirValue fold_cast(BluBuilder *b, MlirOperation o) {
   MlirOperation d = blu_def(x);
   if (blu_is(d, "cast") && blu_elem_is_half(to.elem) && blu_elem_is_float(from.elem) && blu_value_type(operand(d, 0)).elem == to.elem)
     return operand(d, 0); /* widened and back */
-  if (!blu_constant_value(x, &c) || !blu_elem_is_float(to.elem)) return none;
+  if (!blu_constant_value(x, &c) || !blu_elem_is_float(to.elem) || from.elem == BLU_SIM) return none; /* which `formats` will round */
   return blu_constant(b, &to, blu_elem_round(from.elem, c));
 }
 
@@ -152,7 +152,7 @@ static MlirValue fold_arithmetic(BluBuilder *b, MlirOperation o) {
   BluSig s;
   double in[2], out;
   blu_sig_of(o, &s);
-  if (!blu_elem_is_float(s.out.elem)) return none;
+  if (!blu_elem_is_float(s.out.elem) || s.out.elem == BLU_SIM) return none;
   for (int i = 0; i < s.nin; i++) {
     if (!blu_constant_value(operand(o, i), &in[i])) return none;
     in[i] = blu_elem_round(s.out.elem, in[i]);

@@ -114,6 +114,7 @@ void blu_values_draw(MlirOperation f, int arg, uint64_t seed, double *out) {
   for (int64_t i = 0, n = blu_type_count(&p.type); i < n; i++) {
     if (!strcmp(p.role, "run")) out[i] = p.has_value ? p.value : 1;
     else if (!strcmp(p.role, "step")) out[i] = 0;
+    else if (!strcmp(p.role, "scale")) out[i] = 1;
     else if (!strcmp(p.role, "seed")) out[i] = (double)(seed >> 12); /* i64 that a double holds */
     else if (!strcmp(p.role, "rows")) out[i] = batch_of(f);
     else if (!blu_elem_is_float(p.type.elem)) out[i] = draw_integer(&r, p.type.elem, &state);

@@ -259,7 +259,7 @@ static bool predict(BluError *err, Predict *p, BluExec *exec, const BluProgram *
   char word[64] = "0";
   for (int i = 0; i < p->inputs; i++)
     held += p->input[i].bytes.map ? 0 : p->input[i].bytes.size + p->input[i].csv.rows * p->input[i].csv.columns * 8;
-  bool good = blu_exec_open(err, exec, program, run, blu_cli_threads(options), held) &&
+  bool good = blu_exec_open(err, exec, program, run, blu_cli_threads(options), blu_host_memory(held)) &&
               blu_checkpoint_load(err, program, exec->arena.base, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);

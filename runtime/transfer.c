@@ -158,7 +158,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   char *out = blu_cli_out(program, options), *text = NULL;
   BluExec exec = {0};
   int lock = -1;
-  bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), 0);
+  bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), blu_host_memory(0));
   exec.seed = options->seed >= 0 ? options->seed : 1;
   good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;

@@ -42,7 +42,8 @@ static bool holds(BluPrim p, V a, V b) {
 
 static V convert(BluElem to, V a) {
   if (to == BLU_F64) return f64(as_double(a));
-  if (blu_elem_is_half(to) && a.elem == BLU_I64 && (a.u.i > (int64_t)1 << 53 || a.u.i < -((int64_t)1 << 53))) /* cut to 53 bits, the last one odd if not exact */
+  bool wide = a.elem == BLU_I64 && (a.u.i > (int64_t)1 << 53 || a.u.i < -((int64_t)1 << 53));
+  if (blu_elem_is_half(to) && wide) /* cut to 53 bits, the last one odd if not exact */
     a.u.i = (a.u.i & 2047) ? (a.u.i & ~(int64_t)2047) | 2048 : a.u.i;
   if (blu_elem_is_half(to)) return half(to, as_double(a));
   if (to == BLU_F32) return f32(is_float(a) ? (float)as_double(a) : (float)a.u.i);

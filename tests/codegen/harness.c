@@ -80,13 +80,14 @@ static void shuffled(int64_t n, int64_t *order) {
   }
 }
 
-/* Launches in order; the pieces of each all at once, or one by one, shuffled. So are the steps of parallel loops, each with a frame of rubbish. */
+/* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each
+ * with a frame of rubbish. */
 static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;
     int64_t n = loop ? loop->steps : launch[i].pieces;
     int64_t *order = malloc((size_t)n * sizeof *order), *offset = malloc((size_t)(p->loop_offsets + 1) * sizeof *offset);
-    bool whole = harness_random() & 1;
+    int64_t most[] = {1, 5, n}, range = most[harness_random() % 3], last; /* pieces of a range */
     shuffled(n, order);
     if (!loop || loop->parallel) memset(scratch, 0xff, loop ? (size_t)p->scratch_bytes : (size_t)p->frame_offset);
     for (int64_t k = 0; loop && k < n; k++) {
@@ -99,8 +100,11 @@ static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, 
       for (int d = 0; d < depth; d++) offset[k] += launch[i].stride[k * depth + d] * at[d];
     }
     const int64_t *places = depth ? offset : launch[i].offset;
-    if (!loop && whole) launch[i].kernel(arena, places, scratch, 0, n);
-    for (int64_t k = 0; !loop && !whole && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; !loop && range == 1 && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; !loop && range > 1 && k < n; k = last) {
+      last = range == n ? n : k + 1 + (int64_t)(harness_random() % (uint64_t)range);
+      launch[i].kernel(arena, places, scratch, k, last < n ? last : n);
+    }
     free(order), free(offset);
   }
 }

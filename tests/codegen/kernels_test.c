@@ -112,7 +112,8 @@ static void products(Setting set) {
   /* several chunks of rows, groups of panels and blocks; operands that are packed, or asked for ahead; rows a page apart; f64 */
   static const struct { int m, n, k; bool ta, tb; const char *type; } large[] = {
     {300, 70, 300, true, false, "f32"}, {601, 20, 270, true, true, "f32"}, {40, 530, 1024, false, false, "f32"},
-    {30, 520, 1025, false, true, "f32"}, {300, 40, 300, true, false, "f64"}, {50, 70, 300, false, true, "f64"}};
+    {30, 520, 1025, false, true, "f32"}, {300, 40, 300, true, false, "f64"}, {50, 70, 300, false, true, "f64"}, {64, 96, 512, false, false, "f32"},
+    {48, 145, 514, true, true, "f32"}, {1030, 40, 260, false, false, "f32"}, {9, 1300, 258, false, true, "f32"}};
   for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
     int m = large[i].m, n = large[i].n, k = large[i].k, am = large[i].ta ? k : m, ak = large[i].ta ? m : k, bk = large[i].tb ? n : k,
         bn = large[i].tb ? k : n;
@@ -123,6 +124,10 @@ static void products(Setting set) {
           "%%r = blu.add %%p, %%c : tensor<%dx%dx%s>\nreturn %%r : tensor<%dx%dx%s>\n}",
           am, ak, t, bk, bn, t, m, n, t, m, n, t, large[i].ta ? "true" : "false", large[i].tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t,
           m, n, t, m, n, t);
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dx%s>, %%b: tensor<%dx%dx%s>) -> tensor<%dx%dx%s> {\n" /* nothing but the product is stored */
+          "%%p = blu.matmul %%a, %%b {ta = %s, tb = %s} : (tensor<%dx%dx%s>, tensor<%dx%dx%s>) -> tensor<%dx%dx%s>\n"
+          "return %%p : tensor<%dx%dx%s>\n}",
+          am, ak, t, bk, bn, t, m, n, t, large[i].ta ? "true" : "false", large[i].tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t, m, n, t);
   }
   set.tolerance = 2e-5;
   harness_check(&set, "func.func @f(%%a: tensor<300x20xf32>) -> tensor<300x300xf32> {\n%%r = blu.matmul %%a, %%a {tb = true} : (tensor<300x20xf32>, tensor<300x20xf32>) -> tensor<300x300xf32>\nreturn %%r : tensor<300x300xf32>\n}");

@@ -5,7 +5,7 @@
 mkdir data && "$bin/make_idx" data 83 21 4 3
 
 # --- a whole run: output in a pipe, metrics, checkpoints, evaluation ---
-expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  grad_norm [0-9.]*  lr [0-9.]*  [0-9]* samples/s$' \
+expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  grad_norm [0-9.]*  lr [0-9.]*  [0-9]* samples/s  [0-9.]*% of peak$' \
   $fake train --data data --out whole
 says '^epoch 1  train  loss [0-9.]*  accuracy [0-9.]*  grad_norm [0-9.]*  lr [0-9.]*  |  test  loss [0-9.]*  accuracy [0-9.]*  |  [0-9.]* s$'
 says '^done: step 22, checkpoint: whole/step-22$'
