@@ -301,7 +301,7 @@ static int usage(FILE *out, int status) {
     "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
     "  -D NAME=VALUE       replace a `const` of the file\n"
     "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
-    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has\n"
+    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has, for its caches\n"
     "  --emit=STAGE        print a stage in place of making the program:\n");
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
   fprintf(out, "  --dump-after=PASS   print the IR after a pass, to standard error; passes:\n");

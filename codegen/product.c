@@ -11,7 +11,7 @@ enum {
   FAR_APART = 1 << 16,     /* elements of a: with fewer, they lie in the second cache in any order */
   PAGE = 4096,             /* bytes: rows that are multiples of this apart meet in the same lines of the first cache */
   SUMS_BYTES = 1 << 21,    /* of a group */
-  LATENCY = 9,             /* multiply-adds, of a register each, that must be independent to hide their latency */
+  LATENCY = 8,             /* multiply-adds, of a register each, that must be independent to hide their latency */
   TILE_COST = 4            /* what a tile costs besides its multiply-adds, in twentieths of a cycle for each of 256 terms */
 };
 

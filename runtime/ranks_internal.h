@@ -56,7 +56,8 @@ struct BluCollective {
   bool (*sum)(BluError *err, BluCollective *c, const BluPart *part, int64_t parts);
   /* The parts become those of rank 0. */
   bool (*share)(BluError *err, BluCollective *c, const BluPart *part, int64_t parts);
-  /* Ends and frees it. `why`: NULL, or the error that ended this rank: the others are told. It becomes empty if another rank says it. */
+  /* Ends and frees it. `why` NULL: nobody leaves before all have come here, for others may still receive. Else the error that ended this rank,
+   * which the others are told; it becomes empty if another rank says it. */
   void (*close)(BluCollective *c, BluError *why);
 };
 

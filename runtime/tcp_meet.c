@@ -321,6 +321,9 @@ static void report(BluTcp *t, BluError *why) {
 
 void blu_tcp_close(BluCollective *c, BluError *why) {
   BluTcp *t = (BluTcp *)c;
+  BluError late;
+  char all[BLU_RANKS_MOST];
+  if (!why) blu_tcp_gather(&late, c, "", 1, all); /* this rank has done its work: what happens to others now is theirs to say */
   if (why && why->text[0] && c->rank) {
     char text[sizeof why->text];
     snprintf(text, sizeof text, "%s", why->text);

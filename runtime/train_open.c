@@ -207,7 +207,7 @@ static bool describe_log(BluError *err, BluTrainer *t) {
   log->flops = (double)t->ranks * ((double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0));
   log->first_step = t->step;
   log->ranks = t->ranks;
-  if (log->flops > 0) {
+  if (log->flops > 0 && (t->ranks > 1 || !t->options->quiet)) { /* of several ranks only rank 0 knows whether it is asked to be quiet */
     int64_t threads = blu_cli_threads(t->options), cpus = blu_host_cpus(), near = t->others ? t->others->near : 1;
     log->peak = blu_profile_peak(t->exec.pool, (int)threads, t->program->cpu);
     if (threads <= cpus && near * threads > cpus) log->peak *= (double)cpus / (double)(near * threads); /* ranks that take turns */
@@ -224,7 +224,6 @@ static bool dry_run(BluError *err, BluTrainer *t) {
     if (!blu_train_compute(err, t)) return false;
     seconds = blu_log_now() - start;
   }
-  if (!blu_train_meet(err, t)) return false; /* nobody leaves while another still receives */
   if (t->rank) return true;
   if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
   blu_meter_join(t->window, t->now, t->meters);

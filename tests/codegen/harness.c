@@ -80,8 +80,8 @@ static void shuffled(int64_t n, int64_t *order) {
   }
 }
 
-/* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each
- * with a frame of rubbish. */
+/* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each with a frame
+ * of rubbish. */
 static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;

@@ -49,12 +49,13 @@ typedef struct {
   _Alignas(64) float moment[D][C];
 #if FAKE_SUMS
   _Alignas(64) float mean;
-#endif
-  _Alignas(64) float weight_sum[D][C], bias_sum[C];
+  _Alignas(64) float weight_sum[D][C];
+  _Alignas(64) float bias_sum[C];
   _Alignas(64) double total_weight;
+  _Alignas(64) double spoil; /* the step whose micro-batches but the first change a parameter, which they never should */
+#endif
   _Alignas(64) double rate;
   _Alignas(64) double poison; /* the step whose gradient of the weight becomes NaN, if its batch is a full one; with sums, not of the first one */
-  _Alignas(64) double spoil;  /* the step whose micro-batches but the first change a parameter, which they never should */
   _Alignas(64) double spike;  /* the step whose loss is 100 higher */
   _Alignas(64) double stop;
   _Alignas(64) double step;
