@@ -98,7 +98,7 @@ static void add_kind(BluWeights *w, int kind, const int64_t size[FIELDS], int32_
 
 bool blu_llmc_parse(BluError *err, BluWeights *w, const char *path, const void *header, int64_t file_bytes) {
   int64_t size[FIELDS], bytes, end = BLU_LLMC_HEADER;
-  int32_t dtype;
+  int32_t dtype = BLU_DTYPE_F32;
   if (!read_header(err, path, header, size, &dtype)) return false;
   bool good = true;
   for (int i = 0; good && i < KINDS; i++) good = extent(i, size, dtype, &bytes) && !__builtin_add_overflow(end, bytes, &end);

@@ -84,6 +84,10 @@ static bool parse_format(BluError *err, const BluOptions *options, const char *o
   if (options->dtype && !parse_dtype(err, options->dtype, &e->dtype)) return false;
   if (options->dtype && found == FORMAT_NPY) return blu_error_set(err, "--dtype is for .safetensors files and llm.c's");
   if (found == FORMAT_LLMC && e->dtype == BLU_DTYPE_F16) return blu_error_set(err, "--dtype f16: llm.c's files hold f32 or bf16");
+  bool adapters = false;
+  for (int64_t i = 0; i < e->program->tensors; i++) adapters |= blu_adapter_is(e->program->tensor[i].name);
+  if (found == FORMAT_LLMC && adapters && !options->merge)
+    return blu_error_set(err, "--format llmc has no place for adapters: --merge adds them to the weights");
   return options->heads < 0 || found == FORMAT_LLMC || blu_error_set(err, "--heads is for --format llmc");
 }
 

@@ -96,6 +96,69 @@ cmp merged.run/step-0/model.safetensors merged_bin.run/step-0/model.safetensors 
 run 1 ./gpt2 export --merge --out gpt2.run --output no.safetensors
 one_line '^error: --merge: this program has no adapters'
 
+# The two other kinds of layers: Llama's projections, and a linear layer with the values of one of GPT-2's.
+sed 's/context = S)/context = S, layer = nn.LoRAProjection)/; s/(D, HIDDEN)/(D, HIDDEN, layer = nn.LoRAProjection)/
+  s/optimizer = /optimizer = frozen; optimizer "*.lora_?" = /' llama.blu > llama_lora.blu
+compile "${sizes[@]}" -D H=2 -D G=1 -D HIDDEN=24 llama_lora.blu -o llama_lora
+run 0 ./llama_lora import "$given/llama" --out llama_lora.run
+computes llama_lora llama_lora.run llama 1e-5
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "%c", 33 + i * i % 60 }' > train.txt # characters below 96
+run 0 ./llama_lora train --resume --out llama_lora.run --steps 20 --set lr=0.01 --set warmup=1 --quiet
+run 0 ./llama_lora export --merge --out llama_lora.run --output merged_llama.safetensors
+says '^merged 14 adapters into their weights$'
+run 0 ./llama import merged_llama.safetensors --out merged_llama.run
+run 0 ./llama_lora predict --entry logits tokens=data/tokens.npy --out llama_lora.run --output adapted.npy
+run 0 ./llama predict --entry logits tokens=data/tokens.npy --out merged_llama.run --output merged.npy
+run 0 "$golden" arrays merged.npy adapted.npy 1e-5
+
+cat > layer.blu << 'END'
+import nn;
+import optim;
+const RANK = 2;
+module Attention() {
+  let c_proj = if RANK > 0 { nn.LoRALinear(16, 16, rank = RANK) } else { nn.Linear(16, 16) };
+  fn (x: float[b, 16]) -> float[b, 16] { c_proj(x) }
+}
+module Block() {
+  let attn = Attention();
+  fn (x: float[b, 16]) -> float[b, 16] { attn(x) }
+}
+module Net() {
+  let h = [Block() for i in 0..1];
+  fn (x: float[b, 16]) -> float[b, 16] { h[0](x) }
+}
+let net = Net();
+train (x: f32[4, 16], y: i32[4]) from csv {
+  loss = cross_entropy(net(x), y);
+  optimizer = optim.sgd(0.5);
+  epochs = 1;
+}
+entry scores(x: f32[1, 16]) -> float[1, 16] { net(x) }
+END
+awk 'BEGIN { for (i = 0; i < 40; i++) { for (j = 0; j < 16; j++) printf "%.2f,", (i * 7 + j * 11) % 13 / 13 - 0.5; print i % 16 } }' > train.csv
+head -n 1 train.csv | cut -d , -f 1-16 > x.csv
+for rank in 0 2 16; do
+  compile -D RANK=$rank layer.blu -o layer$rank
+  run 0 ./layer$rank import "$given/gpt2" --ignore '*' --out layer$rank.run
+done
+run 0 ./layer2 train --resume --out layer2.run --quiet
+run 0 ./layer2 export --merge --out layer2.run --output layer.safetensors
+run 0 ./layer0 import layer.safetensors --out layer.run
+run 0 ./layer2 predict x.csv --out layer2.run --output adapted.npy
+run 0 ./layer0 predict x.csv --out layer.run --output merged.npy
+run 0 "$golden" arrays merged.npy adapted.npy 1e-5
+run 0 ./layer0 predict x.csv --out layer0.run --output base.npy
+run 1 "$golden" arrays merged.npy base.npy 1e-2
+run 1 ./layer16 export --merge --out layer16.run --output no.safetensors
+one_line '^error: h.0.attn.c_proj: a rank as large as the weight leaves open how its adapter lies$'
+sed 's/= if RANK > 0 .*/= Half();/; s/^import nn;/module Half() {\n  param lora_A: f32[16] = ones;\n  fn (x: float[b, 16]) -> float[b, 16] { x * lora_A }\n}/
+  s/, RANK = 2//; /^const RANK/d' layer.blu > half.blu
+compile half.blu -o half
+run 0 ./half import "$given/gpt2" --ignore '*' --out half.run
+run 1 ./half export --merge --out half.run --output no.safetensors
+one_line "^error: h.0.attn.c_proj: lora_A, lora_B, lora_scale and weight don't make an adapter$"
+absent no.safetensors no.safetensors.tmp
+
 # --- what doesn't fit: every difference, and nothing is made ---
 refuses() { # pattern, trainer, arguments..
   local pattern=$1 trainer=$2
@@ -166,6 +229,7 @@ wrong '^error: --format pickle: it is safetensors, npy or llmc$' gpt2 --out gpt2
 wrong '^error: --output a.bin: its name must end in .safetensors or .npy$' gpt2 --out gpt2.run --output a.bin
 wrong '^error: --output a.npy: for --format llmc its name must end in .bin$' gpt2 --out gpt2.run --format llmc --output a.npy
 wrong '^error: --dtype f16: llm.c.s files hold f32 or bf16$' gpt2 --out gpt2.run --format llmc --dtype f16
+wrong '^error: --format llmc has no place for adapters: --merge adds them to the weights$' gpt2_lora --out lora.run --format llmc
 wrong '^error: --heads is for --format llmc$' gpt2 --out gpt2.run --heads 2
 wrong '^error: --heads 4: this program has 2$' gpt2 --out gpt2.run --format llmc --heads 4
 wrong '^error: --format llmc is for GPT-2 and its names' llama --out llama.run --format llmc
