@@ -54,7 +54,7 @@ static bool check(BluError *err, const char *path, MlirModule planned, const Blu
     return blu_error_set(err, "%s: %lld bytes, and a program can hold %d; the trainer's `import` takes larger files", path, (long long)*bytes, MOST_BYTES);
   BluProgram program = tensors_of(planned);
   blu_error_set(err, "%s: these are not the tensors of this program:", path);
-  bool good = !blu_safetensors_differences(err, &program, BLU_PICK_MODEL, file, NULL, "the file", false);
+  bool good = !blu_safetensors_differences(err, &program, BLU_PICK_MODEL, file, "the file");
   free((void *)program.tensor);
   if (!good) return false;
   void *map = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, fd, 0);

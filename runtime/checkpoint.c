@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data_internal.h"
+#include "runtime_internal.h"
 
 /* N of "step-N" (then *temporary = false) or "step-N.tmp"; -1 for any other name. */
 static int64_t step_of(const char *name, bool *temporary) {
@@ -152,32 +152,17 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
   return good;
 }
 
-/* `count` values of the file at `offset`, which are of another type. */
-static bool read_converted(BluError *err, int fd, const char *path, int64_t offset, const BluSlot *from, char *place, int32_t dtype) {
-  enum { BLOCK = 4096 };
-  float some[BLOCK];
-  int64_t wide = blu_dtype_bytes(from->dtype), count = blu_slot_count(from);
-  for (int64_t i = 0; i < count; i += BLOCK) {
-    int64_t n = count - i < BLOCK ? count - i : BLOCK;
-    if (!blu_file_read(err, fd, path, (char *)some, n * wide, offset + i * wide)) return false;
-    blu_raw_convert(some, blu_raw_of(from->dtype), n, place + i * blu_dtype_bytes(dtype), dtype, 0);
-  }
-  return true;
-}
-
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts, char *arena,
-                         const char *path) {
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
   blu_error_set(err, "%s does not fit this program:", path);
-  bool good = !blu_safetensors_differences(err, program, pick, &file, ignore, "the checkpoint", converts);
+  bool good = !blu_safetensors_differences(err, program, pick, &file, "the checkpoint");
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from;
     if (!blu_slot_picked(to, pick)) continue;
     from = blu_safetensors_find(&file, to->name);
-    if (from->dtype != to->dtype) good = read_converted(err, fd, path, file.data_start + from->offset, from, arena + to->offset, to->dtype);
-    else good = blu_file_read(err, fd, path, arena + to->offset, from->bytes, file.data_start + from->offset);
+    good = blu_file_read(err, fd, path, arena + to->offset, from->bytes, file.data_start + from->offset);
   }
   close(fd);
   blu_safetensors_close(&file);
@@ -267,8 +252,8 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
   bool states = all;
   for (int64_t i = 0; i < program->tensors; i++) states |= blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES);
   BluPick pick = all ? BLU_PICK_STATES : BLU_PICK_MODEL_STATES;
-  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, NULL, false, arena, model) &&
-              (!states || blu_checkpoint_read(err, program, pick, NULL, false, arena, state)) &&
+  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, arena, model) &&
+              (!states || blu_checkpoint_read(err, program, pick, arena, state)) &&
               ((!all && access(trainer, F_OK)) || read_text(err, program, trainer, text, warning)) &&
               (!*text || is_unchanged(err, *text, "check.model", model)) &&
               (!states || !*text || is_unchanged(err, *text, "check.state", state));

@@ -19,8 +19,11 @@ static const struct {
     {"--out", "DIR", "folder of checkpoints and metrics.jsonl (default: MODEL.run)", OPTION_TEXT, PLACE(out), 0},
     {"--checkpoint", "DIR", "checkpoint to read (default: the latest of --out)", OPTION_TEXT, PLACE(checkpoint), 0},
     {"--entry", "NAME", "entry to run (default: the only one, else `predict`)", OPTION_TEXT, PLACE(entry), 0},
-    {"--output", "FILE", "file to write: .npy or .csv of results, .safetensors or .npy of parameters", OPTION_TEXT, PLACE(output), 0},
+    {"--output", "FILE", "file to write: .npy or .csv of results, .safetensors, .npy or .bin of parameters", OPTION_TEXT, PLACE(output), 0},
     {"--dtype", "TYPE", "write parameters as f32, bf16 or f16 (default: as they are)", OPTION_TEXT, PLACE(dtype), 0},
+    {"--format", "NAME", "safetensors, npy or llmc, llm.c's .bin (default: by the name of --output)", OPTION_TEXT, PLACE(format), 0},
+    {"--heads", "N", "heads of attention, for --format llmc where the program has no caches that tell", OPTION_NUMBER, PLACE(heads), 1},
+    {"--merge", NULL, "add adapters to the weights that they adapt, and write these alone", OPTION_FLAG, PLACE(merge), 0},
     {"--ignore", "PATTERN", "leave out the tensors of the file that match (*, ?) and that the program lacks", OPTION_TEXT, PLACE(ignore), 0},
     {"--tokenizer", "FILE", "what tokens stand for: a tokenizer.json, or vocab.bpe beside encoder.json (default: the embedded one, else bytes)",
      OPTION_TEXT, PLACE(tokenizer), 0},
@@ -139,7 +142,7 @@ static bool store_file(BluError *err, const BluCommand *command, BluOptions *opt
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
   *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .eval_every = -1,
                           .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1,
-                          .ranks = -1, .rank = -1, .rank_timeout = 300, .tokens = -1, .top_k = -1, .temperature = -1, .top_p = -1, .min_p = -1};
+                          .ranks = -1, .rank = -1, .rank_timeout = 300, .heads = -1, .tokens = -1, .top_k = -1, .temperature = -1, .top_p = -1, .min_p = -1};
   for (int i = 0; i < words; i++) {
     char name[64];
     const char *equals = strncmp(word[i], "--", 2) ? NULL : strchr(word[i], '=');

@@ -27,6 +27,21 @@ static void print_tensors(const BluProgram *program, int32_t role, const char *t
   }
 }
 
+/* Of a program that leaves parameters as they are: those that it changes. */
+static void print_trained(const BluProgram *program) {
+  int64_t tensors = 0, elements = 0, bytes = 0, others = 0;
+  for (int64_t i = 0; i < program->tensors; i++) {
+    const BluSlot *t = &program->tensor[i];
+    if (t->role != BLU_ROLE_PARAM || !t->group || !t->group[0]) continue;
+    bool trained = strncmp(t->group, "frozen", strlen("frozen")) && strcmp(t->group, "not trained");
+    tensors += trained;
+    elements += trained ? blu_slot_count(t) : 0;
+    bytes += trained ? blu_slot_count(t) * blu_dtype_bytes(t->dtype) : 0;
+    others += !trained;
+  }
+  if (others) printf("%-11s %" PRId64 " tensors, %" PRId64 " elements, %" PRId64 " bytes\n", "trained", tensors, elements, bytes);
+}
+
 /* "(image: u8[1,28,28]) -> (result: f32[1,10])" */
 static void print_signature(const BluFunction *f) {
   static const int32_t roles[] = {BLU_ROLE_INPUT, BLU_ROLE_OUTPUT};
@@ -135,6 +150,7 @@ void blu_info_print(const BluProgram *program, const BluOptions *options) {
     printf("embedded    %" PRId64 " bytes: a new training, eval, predict and export start with these parameters\n", program->embedded_bytes);
   if (program->tokenizer) printf("tokenizer   %" PRId64 " bytes: sample takes it\n", program->tokenizer_bytes);
   print_tensors(program, BLU_ROLE_PARAM, "parameters");
+  print_trained(program);
   print_tensors(program, BLU_ROLE_STATE, "state");
   printf("run values\n");
   for (int64_t i = 0; i < program->scalars; i++)

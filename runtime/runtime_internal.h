@@ -231,10 +231,8 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, 
 /* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
 bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
- * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences, also for
- * `converts`). */
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts, char *arena,
-                         const char *path);
+ * the model may a file hold more than is asked for. */
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path);
 
 /* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
 
@@ -286,10 +284,10 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 typedef struct BluOptions {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *tokenizer, *prompt, *logits;
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format, *tokenizer, *prompt, *logits;
   const char *master;                    /* "HOST:PORT" of rank 0 */
   int64_t ranks, rank;                   /* -1: not given, here and below */
-  int64_t epochs, steps, accumulate, seed, threads;
+  int64_t epochs, steps, accumulate, seed, threads, heads;
   int64_t eval_every, save_every, log_every, keep, patience, timeout, rank_timeout, tokens, top_k;
   double minutes, temperature, top_p, min_p;
   const char *set[BLU_CLI_SETS];
@@ -298,7 +296,7 @@ typedef struct BluOptions {
   int64_t stops;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
-  bool resume, quiet, plan, help, dry_run, profile, tensorboard;
+  bool resume, quiet, plan, help, dry_run, profile, tensorboard, merge;
   struct BluRanks *group;                /* of `train`: the processes that it is one of, see ranks_internal.h; borrowed */
 } BluOptions;
 
@@ -353,7 +351,7 @@ bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *o
 bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
 /* Runs an entry on files and writes its results. */
 bool blu_predict_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
-/* Writes the parameters of a checkpoint as one file, or reads such a file into a checkpoint of step 0. */
+/* Writes the parameters of a checkpoint to a file, or reads those of a file or folder into a checkpoint of step 0. */
 bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options);
 bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOptions *options, double *run);
 

@@ -4,7 +4,6 @@
  * the format's own library does. The reader takes nothing on trust: it accepts the JSON of the format and no more. */
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,11 +32,11 @@ static int by_alignment(const void *a, const void *b) {
 }
 
 static void print_header(FILE *out, const BluSlot *const *tensor, int64_t tensors) {
-  fputc('{', out);
+  fputs("{\"__metadata__\":{\"format\":\"pt\"}", out); /* what PyTorch's readers ask for */
   int64_t offset = 0;
   for (int64_t i = 0; i < tensors; i++) {
     const BluSlot *t = tensor[i];
-    fprintf(out, "%s\"", i ? "," : "");
+    fputs(",\"", out);
     for (const char *c = t->name; *c; c++) {
       if (*c == '"' || *c == '\\') fputc('\\', out);
       fputc(*c, out);
@@ -51,6 +50,13 @@ static void print_header(FILE *out, const BluSlot *const *tensor, int64_t tensor
   fputc('}', out);
 }
 
+bool blu_adapter_is(const char *name) {
+  static const char *const parts[] = {".lora_A", ".lora_B", ".lora_scale"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (blu_text_ends(name, parts[i])) return true;
+  return false;
+}
+
 bool blu_slot_picked(const BluSlot *slot, BluPick pick) {
   bool param = slot->role == BLU_ROLE_PARAM, state = slot->role == BLU_ROLE_STATE;
   bool model_state = state && !strchr(slot->name, ':');
@@ -59,6 +65,7 @@ bool blu_slot_picked(const BluSlot *slot, BluPick pick) {
     case BLU_PICK_STATES: return state;
     case BLU_PICK_MODEL_STATES: return model_state;
     case BLU_PICK_MODEL: return param || model_state;
+    case BLU_PICK_BASE: return (param || model_state) && !blu_adapter_is(slot->name);
   }
   return false;
 }
@@ -125,11 +132,12 @@ bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *pr
 typedef struct {
   BluError *err;
   const char *path, *at, *end, *name;
+  const char *kind; /* what the file should be */
 } Reader;
 
 static bool refuse(const Reader *r, const char *what) {
   return r->name ? blu_error_set(r->err, "%s: tensor '%s': %s", r->path, r->name, what)
-                 : blu_error_set(r->err, "%s: not a valid safetensors file: %s", r->path, what);
+                 : blu_error_set(r->err, "%s: not a valid %s: %s", r->path, r->kind, what);
 }
 
 static void skip_space(Reader *r) {
@@ -337,7 +345,7 @@ static bool read_header(Reader *r, BluSafetensors *file, int64_t data_bytes) {
 bool blu_safetensors_parse(BluError *err, BluSafetensors *file, const char *path, const char *header, int64_t bytes,
                            int64_t data_bytes) {
   *file = (BluSafetensors){.names = blu_new(bytes + 1, 1), .data_start = 8 + bytes};
-  Reader reader = {.err = err, .path = path, .at = header, .end = header + bytes};
+  Reader reader = {.err = err, .path = path, .at = header, .end = header + bytes, .kind = "safetensors file"};
   if (read_header(&reader, file, data_bytes)) return true;
   blu_safetensors_close(file);
   return false;
@@ -379,18 +387,108 @@ void blu_safetensors_close(BluSafetensors *file) {
   *file = (BluSafetensors){0};
 }
 
+/* --- the index of several files --- */
+
+static bool skip_value(Reader *r, char *room, int depth);
+
+/* What stands between the brackets of an object or a list, behind the first. */
+static bool skip_members(Reader *r, char *room, bool object, int depth) {
+  if (take(r, object ? '}' : ']')) return true;
+  do {
+    char *to = room;
+    if (object && (!read_string(r, &to) || !expect(r, ':'))) return false;
+    if (!skip_value(r, room, depth)) return false;
+  } while (take(r, ','));
+  return expect(r, object ? '}' : ']');
+}
+
+/* Any value, which nobody needs. `room` is for its strings. */
+static bool skip_value(Reader *r, char *room, int depth) {
+  static const char *const words[] = {"true", "false", "null"};
+  enum { DEEPEST = 32 };
+  if (depth > DEEPEST) return refuse(r, "its metadata nest too deep");
+  if (take(r, '{')) return skip_members(r, room, true, depth + 1);
+  if (take(r, '[')) return skip_members(r, room, false, depth + 1);
+  if (r->at < r->end && *r->at == '"') return read_string(r, &room);
+  size_t length = 0, left = (size_t)(r->end - r->at);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (left >= strlen(words[i]) && !memcmp(r->at, words[i], strlen(words[i]))) length = strlen(words[i]);
+  char number[40] = "", *end = number;
+  while (!length && end < number + sizeof number - 1 && (size_t)(end - number) < left && r->at[end - number] && strchr("+-.0123456789eE", r->at[end - number]))
+    *end = r->at[end - number], end++;
+  double value;
+  if (!length && end > number && *number != '+' && *number != '.' && blu_text_double(number, &value)) length = (size_t)(end - number);
+  r->at += length;
+  return length || refuse(r, "its metadata hold what is no JSON");
+}
+
+static int by_place_name(const void *a, const void *b) { return strcmp(((const BluPlacement *)a)->name, ((const BluPlacement *)b)->name); }
+
+static bool read_places(Reader *r, BluSafetensorsIndex *index, char **names) {
+  int64_t capacity = 0;
+  if (!expect(r, '{')) return false;
+  if (take(r, '}')) return true;
+  do {
+    if (index->places == capacity) {
+      capacity = 2 * capacity + 16;
+      index->place = blu_need(realloc(index->place, (size_t)capacity * sizeof *index->place));
+    }
+    BluPlacement *p = &index->place[index->places++];
+    p->name = *names;
+    if (!read_string(r, names) || !expect(r, ':')) return false;
+    p->file = *names;
+    if (!read_string(r, names)) return false;
+  } while (take(r, ','));
+  if (!expect(r, '}')) return false;
+  qsort(index->place, (size_t)index->places, sizeof *index->place, by_place_name);
+  for (int64_t i = 1; i < index->places; i++) {
+    r->name = index->place[i].name;
+    if (!strcmp(index->place[i - 1].name, r->name)) return refuse(r, "its name is given twice");
+  }
+  r->name = NULL;
+  return true;
+}
+
+static bool read_index(Reader *r, BluSafetensorsIndex *index) {
+  char *names = index->names;
+  bool seen = false;
+  if (!expect(r, '{')) return false;
+  do {
+    char *key = names;
+    if (!read_string(r, &names) || !expect(r, ':')) return false;
+    bool map = !strcmp(key, "weight_map");
+    if (map && seen) return refuse(r, "weight_map is given twice");
+    seen |= map;
+    if (!(map ? read_places(r, index, &names) : skip_value(r, names, 0))) return false;
+  } while (take(r, ','));
+  if (!expect(r, '}')) return false;
+  skip_space(r);
+  if (r->at != r->end) return refuse(r, "something follows its last '}'");
+  return seen || refuse(r, "it has no weight_map");
+}
+
+bool blu_safetensors_index(BluError *err, BluSafetensorsIndex *index, const char *path, const char *text, int64_t bytes) {
+  *index = (BluSafetensorsIndex){.names = blu_new(bytes + 1, 1)};
+  Reader reader = {.err = err, .path = path, .at = text, .end = text + bytes, .kind = "index of safetensors files"};
+  if (read_index(&reader, index)) return true;
+  blu_safetensors_index_close(index);
+  return false;
+}
+
+void blu_safetensors_index_close(BluSafetensorsIndex *index) {
+  free(index->place);
+  free(index->names);
+  *index = (BluSafetensorsIndex){0};
+}
+
 const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name) {
   for (int64_t i = 0; i < file->tensors; i++)
     if (!strcmp(file->tensor[i].name, name)) return &file->tensor[i];
   return NULL;
 }
 
-static bool same_shape(const BluSlot *a, const BluSlot *b) {
-  return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
-}
-
 int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *ignore, const char *holder, bool converts) {
+                                    const char *holder) {
   enum { NAMED = 8 };
   char here[200], there[200];
   int64_t differences = 0, matched = 0;
@@ -400,14 +498,13 @@ int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, Bl
     got = blu_safetensors_find(file, want->name);
     matched += got != NULL;
     bool same = got && !strcmp(blu_slot_type(want, here), blu_slot_type(got, there));
-    if (got && !same && converts && is_single(want->dtype) && is_single(got->dtype)) same = same_shape(want, got);
     if (same || differences++ >= NAMED) continue;
     if (got) blu_error_add(err, "\n  %s: %s in the program, %s in %s", want->name, here, there, holder);
     else blu_error_add(err, "\n  %s: missing in %s", want->name, holder);
   }
   bool more = matched < file->tensors && pick != BLU_PICK_MODEL_STATES;
   for (int64_t i = 0; more && i < file->tensors; i++) {
-    bool known = ignore && !fnmatch(ignore, file->tensor[i].name, 0);
+    bool known = false;
     for (int64_t j = 0; j < program->tensors && !known; j++)
       known = blu_slot_picked(&program->tensor[j], pick) && !strcmp(program->tensor[j].name, file->tensor[i].name);
     if (!known && differences++ < NAMED)

@@ -26,9 +26,12 @@ typedef enum {
   BLU_PICK_PARAMS,
   BLU_PICK_STATES,       /* of optimizer and model */
   BLU_PICK_MODEL_STATES,
-  BLU_PICK_MODEL         /* parameters and states of the model: what it takes to run it */
+  BLU_PICK_MODEL,        /* parameters and states of the model: what it takes to run it */
+  BLU_PICK_BASE          /* these without adapters */
 } BluPick;
 
+/* Is it a tensor of an adapter, PATH.lora_A, PATH.lora_B or PATH.lora_scale (nn.LoRALinear and its likes)? */
+bool blu_adapter_is(const char *name);
 bool blu_slot_picked(const BluSlot *slot, BluPick pick);
 enum { BLU_DTYPE_AS_IT_IS = -1 };
 /* Writes the picked tensors to a new file and syncs it; parameters of f32, bf16 or f16 as dtype. The bytes depend on names, types and
@@ -51,9 +54,21 @@ bool blu_safetensors_open(BluError *err, BluSafetensors *file, const char *path,
 void blu_safetensors_close(BluSafetensors *file);
 const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name); /* NULL if there is none */
 /* Adds a line to `err` for each picked tensor that differs between program and file, a few of them named, and returns how many do. Only
- * where states of the model are picked may the file hold more, and elsewhere tensors whose names match `ignore` (*, ?, []; NULL: none).
- * `holder` is what the file is called: "the checkpoint". `converts`: of f32, bf16 and f16 each may stand for the others. */
-int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *ignore, const char *holder, bool converts);
+ * where states of the model are picked may the file hold more. `holder` is what the file is called: "the checkpoint". */
+int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file, const char *holder);
+
+/* The index of a checkpoint in several files: {"metadata": {...}, "weight_map": {"NAME": "FILE", ...}}. */
+typedef struct {
+  const char *name, *file;
+} BluPlacement;
+
+typedef struct {
+  BluPlacement *place; /* in order of names, each once */
+  int64_t places;
+  char *names;         /* owns names and files */
+} BluSafetensorsIndex;
+
+bool blu_safetensors_index(BluError *err, BluSafetensorsIndex *index, const char *path, const char *text, int64_t bytes);
+void blu_safetensors_index_close(BluSafetensorsIndex *index);
 
 #endif

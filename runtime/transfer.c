@@ -1,8 +1,8 @@
-/* transfer.c - parameters (and states of the model itself) out of a checkpoint into one file, and from such a file into a
+/* transfer.c - parameters (and states of the model itself) out of a checkpoint into one file, and from files of others into a
  * checkpoint of step 0.
  *
- * A .safetensors file holds all of them. To .npy files goes one for each parameter: NAME is put before the suffix of
- * --output. Nothing appears under its name before it is whole. */
+ * A .safetensors file holds all of them, and so does llm.c's .bin. To .npy files goes one for each parameter: NAME is put before the suffix
+ * of --output. Nothing appears under its name before it is whole. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "train_internal.h"
+#include "transfer_internal.h"
 
 static bool write_npy(BluError *err, const char *path, const BluSlot *slot, const char *arena) {
   int fd;
@@ -22,25 +22,37 @@ static bool write_npy(BluError *err, const char *path, const BluSlot *slot, cons
   return false;
 }
 
-/* Writes one file under another name first; slot == NULL: all as safetensors, parameters as dtype. */
-static bool write_whole(BluError *err, const BluProgram *program, const char *arena, const char *path,
-                        const BluSlot *slot, int32_t dtype) {
+typedef enum { FORMAT_SAFETENSORS, FORMAT_NPY, FORMAT_LLMC } Format;
+
+/* What is exported, and how. */
+typedef struct {
+  const BluProgram *program;
+  const BluArena *arena;
+  Format format;
+  BluPick pick;
+  int32_t dtype;
+  int64_t heads; /* 0: not given */
+} Export;
+
+/* Writes one file under another name first; `slot`: the one that goes to an .npy file. */
+static bool write_whole(BluError *err, const Export *e, const char *path, const BluSlot *slot) {
   char *temporary = blu_text_print("%s.tmp", path);
-  bool good = slot ? write_npy(err, temporary, slot, arena)
-                   : blu_safetensors_write(err, temporary, program, BLU_PICK_MODEL, dtype, arena);
+  bool good = e->format == FORMAT_NPY    ? write_npy(err, temporary, slot, e->arena->base)
+              : e->format == FORMAT_LLMC ? blu_llmc_write(err, temporary, e->program, e->arena, e->dtype, e->heads)
+                                         : blu_safetensors_write(err, temporary, e->program, e->pick, e->dtype, e->arena->base);
   if (good && rename(temporary, path)) good = blu_error_set(err, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
   if (!good) unlink(temporary);
   free(temporary);
   return good;
 }
 
-static bool write_each(BluError *err, const BluProgram *program, const char *arena, const char *output) {
+static bool write_each(BluError *err, const Export *e, const char *output) {
   bool good = true;
-  for (int64_t i = 0; good && i < program->tensors; i++) {
-    const BluSlot *slot = &program->tensor[i];
-    if (!blu_slot_picked(slot, BLU_PICK_MODEL)) continue;
+  for (int64_t i = 0; good && i < e->program->tensors; i++) {
+    const BluSlot *slot = &e->program->tensor[i];
+    if (!blu_slot_picked(slot, e->pick)) continue;
     char *path = blu_text_print("%.*s.%s.npy", (int)(strlen(output) - 4), output, slot->name);
-    good = write_whole(err, program, arena, path, slot, BLU_DTYPE_AS_IT_IS);
+    good = write_whole(err, e, path, slot);
     free(path);
   }
   return good;
@@ -53,37 +65,85 @@ static bool parse_dtype(BluError *err, const char *name, int32_t *dtype) {
   return blu_error_set(err, "--dtype %s: parameters can be exported as f32, bf16 or f16", name);
 }
 
-bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options) {
-  char *default_output = blu_text_print("%s.safetensors", program->model), *text = NULL;
-  const char *output = options->output ? options->output : default_output;
-  bool npy = blu_text_ends(output, ".npy"), good = npy || blu_text_ends(output, ".safetensors");
-  if (!good) blu_error_set(err, "--output %s: its name must end in .safetensors or .npy", output);
-  int32_t dtype = BLU_DTYPE_AS_IT_IS;
-  if (good && options->dtype) good = parse_dtype(err, options->dtype, &dtype);
-  if (good && options->dtype && npy) good = blu_error_set(err, "--dtype is for .safetensors files");
-  char *path = NULL;
-  good = good && blu_cli_checkpoint(err, program, options, &path);
+/* The format by --format, else by the name of the output. */
+static bool parse_format(BluError *err, const BluOptions *options, const char *output, Export *e) {
+  static const struct {
+    const char *name, *ending;
+  } formats[] = {[FORMAT_SAFETENSORS] = {"safetensors", ".safetensors"}, [FORMAT_NPY] = {"npy", ".npy"}, [FORMAT_LLMC] = {"llmc", ".bin"}};
+  enum { FORMATS = sizeof formats / sizeof *formats };
+  int found = -1;
+  for (int i = 0; i < FORMATS; i++)
+    if (options->format ? !strcmp(options->format, formats[i].name) : i != FORMAT_LLMC && blu_text_ends(output, formats[i].ending)) found = i;
+  if (found < 0 && options->format) return blu_error_set(err, "--format %s: it is safetensors, npy or llmc", options->format);
+  if (found < 0) return blu_error_set(err, "--output %s: its name must end in .safetensors or .npy", output);
+  if (!blu_text_ends(output, formats[found].ending))
+    return blu_error_set(err, "--output %s: for --format %s its name must end in %s", output, formats[found].name, formats[found].ending);
+  e->format = (Format)found;
+  e->dtype = found == FORMAT_LLMC ? BLU_DTYPE_F32 : BLU_DTYPE_AS_IT_IS;
+  e->heads = options->heads > 0 ? options->heads : 0;
+  if (options->dtype && !parse_dtype(err, options->dtype, &e->dtype)) return false;
+  if (options->dtype && found == FORMAT_NPY) return blu_error_set(err, "--dtype is for .safetensors files and llm.c's");
+  if (found == FORMAT_LLMC && e->dtype == BLU_DTYPE_F16) return blu_error_set(err, "--dtype f16: llm.c's files hold f32 or bf16");
+  bool adapters = false;
+  for (int64_t i = 0; i < e->program->tensors; i++) adapters |= blu_adapter_is(e->program->tensor[i].name);
+  if (found == FORMAT_LLMC && adapters && !options->merge)
+    return blu_error_set(err, "--format llmc has no place for adapters: --merge adds them to the weights");
+  return options->heads < 0 || found == FORMAT_LLMC || blu_error_set(err, "--heads is for --format llmc");
+}
+
+/* Loads the checkpoint that the options name, and merges adapters. In *from where it was, NULL: in the program. */
+static bool load_model(BluError *err, const BluProgram *program, const BluOptions *options, BluArena *arena, char **from, int64_t *merged) {
+  char *text = NULL;
   BluError warning;
-  BluArena arena = {0};
   BluProgram kept = blu_program_for(program, NULL);
-  good = good && blu_arena_open(err, &arena, &kept, 0, blu_host_memory(0)) &&
-         blu_checkpoint_load(err, program, arena.base, path, false, &text, &warning) &&
-         (npy ? write_each(err, program, arena.base, output) : write_whole(err, program, arena.base, output, NULL, dtype));
+  bool good = blu_cli_checkpoint(err, program, options, from) && blu_arena_open(err, arena, &kept, 0, blu_host_memory(0)) &&
+              blu_checkpoint_load(err, program, arena->base, *from, false, &text, &warning) &&
+              (!options->merge || blu_adapter_merge(err, program, arena, merged));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
-  if (good) printf("wrote the parameters of %s to %s\n", path ? path : "this program", output);
-  blu_arena_close(&arena);
   free(text);
-  free(path);
+  return good;
+}
+
+bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options) {
+  bool llmc = options->format && !strcmp(options->format, "llmc"), npy = options->format && !strcmp(options->format, "npy");
+  char *default_output = blu_text_print("%s.%s", program->model, llmc ? "bin" : npy ? "npy" : "safetensors"), *from = NULL;
+  const char *output = options->output ? options->output : default_output;
+  BluArena arena = {0};
+  Export e = {.program = program, .arena = &arena, .pick = options->merge ? BLU_PICK_BASE : BLU_PICK_MODEL};
+  int64_t merged = 0;
+  bool good = parse_format(err, options, output, &e) && load_model(err, program, options, &arena, &from, &merged) &&
+              (e.format == FORMAT_NPY ? write_each(err, &e, output) : write_whole(err, &e, output, NULL));
+  if (good) printf("wrote the parameters of %s to %s\n", from ? from : "this program", output);
+  if (good && merged) printf("merged %" PRId64 " adapters into their weights\n", merged);
+  blu_arena_close(&arena);
+  free(from);
   free(default_output);
   return good;
 }
 
-/* First values of everything, then the file's parameters. */
+static bool read_all(BluError *err, const BluProgram *program, const BluWeights *weights, const BluWeight *const *from, const BluArena *arena) {
+  bool good = true;
+  for (int64_t i = 0; good && i < program->tensors; i++)
+    if (from[i]) good = blu_weights_read(err, weights, from[i], arena, program->tensor[i].offset, program->tensor[i].dtype);
+  return good;
+}
+
+/* First values of everything, then what the files hold. */
 static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const char *path, const char *ignore) {
   const BluFunction *init = blu_program_function(program, "init");
+  BluWeights weights;
+  if (!blu_weights_open(err, &weights, path)) return false;
+  const BluWeight **from = blu_new(program->tensors + 1, sizeof *from);
+  int64_t heads = blu_llmc_heads(program);
+  bool good = blu_weights_match(err, program, &weights, ignore, from, stdout, stderr);
+  if (good && weights.heads && heads && weights.heads != heads)
+    good = blu_error_set(err, "%s does not fit this program: its attention has %" PRId64 " heads, the program's %" PRId64, path, weights.heads, heads);
   blu_exec_scalars(exec, 0, 0);
-  if (init) blu_exec_run(exec, init, 0, init->launches);
-  return blu_checkpoint_read(err, program, BLU_PICK_MODEL, ignore, true, exec->arena.base, path);
+  if (good && init) blu_exec_run(exec, init, 0, init->launches);
+  good = good && read_all(err, program, &weights, from, &exec->arena);
+  free(from);
+  blu_weights_close(&weights);
+  return good;
 }
 
 static char *import_text(const BluProgram *program, int64_t seed, const double *run) {
@@ -99,7 +159,7 @@ static char *import_text(const BluProgram *program, int64_t seed, const double *
 }
 
 bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
-  if (!options->files) return blu_error_set(err, "import needs a file: import FILE.safetensors");
+  if (!options->files) return blu_error_set(err, "import needs a file or folder: import FILE.safetensors");
   char *out = blu_cli_out(program, options), *text = NULL;
   BluExec exec = {0};
   BluProgram part = blu_program_for(program, blu_program_function(program, "init"));

@@ -76,8 +76,12 @@ trains gpt2 5.4 6 accuracy --data shards
 run 0 ./gpt2 eval --data shards
 run 0 ./gpt2 predict --entry decode token=token.csv at=at.csv --output gpt2.npy
 same 'logits of gpt2' "$(wc -c < gpt2.npy)" $((128 + 300 * 4))
-# Tensors that the program lacks are left out by name alone; what it needs is taken whatever the pattern says.
 run 0 ./gpt2 export --output two.safetensors
+# Adapters of its layers; with the frozen rest as it starts.
+compile -D V=300 -D S=16 -D L=2 -D H=4 -D D=32 -D B=4 "$top/models/gpt2_lora.blu" -o gpt2_lora
+run 0 ./gpt2_lora import two.safetensors --out gpt2_lora.run
+trains gpt2_lora 5.4 6 loss --resume --data shards
+# Tensors that the program lacks are left out by name alone; what it needs is taken whatever the pattern says.
 compile -D V=300 -D S=16 -D L=1 -D H=4 -D D=32 -D B=4 "$top/models/gpt2.blu" -o one
 run 1 ./one import two.safetensors --out one.run
 complains '^  h\.1\.attn\.c_attn\.weight: f32\[32,96\] in the checkpoint, missing in the program$'
@@ -87,7 +91,7 @@ if grep -q 'h.1.attn' err; then fail 'what is left out is named'; fi
 run 0 ./one import two.safetensors --out one.run --ignore 'h.?.*'
 run 0 ./one export --out one.run --output one.safetensors
 run 1 ./gpt2 import one.safetensors --out two.run --ignore '*'
-complains '^  h\.1\.ln_1\.weight: missing in the checkpoint$'
+complains '^  h\.1\.ln_1\.weight: f32\[32\] in the program, missing in the checkpoint$'
 run 0 ./gpt2 import two.safetensors --out two.run --ignore '*'
 run 0 ./gpt2 export --out two.run --output again.safetensors
 cmp two.safetensors again.safetensors || fail 'a pattern changes what is imported'

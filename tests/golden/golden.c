@@ -202,25 +202,40 @@ static void compare_metrics(const char *golden, const char *name, const char *fi
   else judge(name, numbers_of(&f, t), got, n, 0, rtol);
 }
 
-/* array GOLDEN NAME FILE.npy RTOL: one tensor against an array of f32. */
-static void compare_array(const char *golden, const char *name, const char *path, double rtol) {
-  File f = file_read(golden);
-  const BluSlot *t = blu_safetensors_find(&f.head, name);
+/* Values of an array of f32; their number in *n, -1: it is of another type. */
+static double *read_array(const char *path, int64_t *n) {
   BluBytes bytes = {0};
   BluArray a;
-  if (!t) die("no such tensor");
   demand(blu_bytes_open(&err, &bytes, path, 1) && blu_npy_parse(&err, path, bytes.data, bytes.size, &a));
-  int64_t n = blu_slot_count(t), have = a.raw == BLU_RAW_F32 ? 1 : -1;
-  for (int32_t i = 0; i < a.rank; i++) have *= a.dim[i];
-  double *got = calloc((size_t)n + 1, sizeof *got);
+  *n = a.raw == BLU_RAW_F32 ? 1 : -1;
+  for (int32_t i = 0; i < a.rank; i++) *n *= a.dim[i];
+  double *got = calloc((size_t)(*n > 0 ? *n : 0) + 1, sizeof *got);
   if (!got) die("out of memory");
-  for (int64_t i = 0; have == n && i < n; i++) {
+  for (int64_t i = 0; i < *n; i++) {
     float x;
     memcpy(&x, (const char *)a.value + i * (int64_t)sizeof x, sizeof x);
     got[i] = (double)x;
   }
-  if (have != n) missing(name);
-  else judge(name, numbers_of(&f, t), got, n, 0, rtol);
+  return got;
+}
+
+/* array GOLDEN NAME FILE.npy RTOL: one tensor against an array of f32. */
+static void compare_array(const char *golden, const char *name, const char *path, double rtol) {
+  File f = file_read(golden);
+  const BluSlot *t = blu_safetensors_find(&f.head, name);
+  int64_t have;
+  if (!t) die("no such tensor");
+  double *got = read_array(path, &have);
+  if (have != blu_slot_count(t)) missing(name);
+  else judge(name, numbers_of(&f, t), got, have, 0, rtol);
+}
+
+/* arrays WANTED.npy FILE.npy RTOL: two arrays of f32. */
+static void compare_arrays(const char *wanted, const char *path, double rtol) {
+  int64_t n, have;
+  double *want = read_array(wanted, &n), *got = read_array(path, &have);
+  if (have != n || n < 1) missing(path);
+  else judge(path, want, got, n, 0, rtol);
 }
 
 /* --- several steps by the interpreter --- */
@@ -262,8 +277,9 @@ int main(int argc, char **argv) {
   else if (argc == 6 && !strcmp(command, "printed")) compare_printed(argv[2], argv[3], argv[4], atof(argv[5]), read_all());
   else if (argc == 6 && !strcmp(command, "metrics")) compare_metrics(argv[2], argv[3], argv[4], atof(argv[5]), read_all());
   else if (argc == 6 && !strcmp(command, "array")) compare_array(argv[2], argv[3], argv[4], atof(argv[5]));
+  else if (argc == 5 && !strcmp(command, "arrays")) compare_arrays(argv[2], argv[3], atof(argv[4]));
   else die("unpack GOLDEN DIR | next DIR | file GOLDEN KIND OTHER RTOL [SUFFIX] | printed GOLDEN KIND ROLE RTOL | metrics GOLDEN NAME FIELD RTOL"
-           " | array GOLDEN NAME FILE.npy RTOL");
+           " | array GOLDEN NAME FILE.npy RTOL | arrays WANTED.npy FILE.npy RTOL");
   if (!compared && !failures) printf("FAILED  %s: nothing to compare\n", command);
   return failures || !compared;
 }

@@ -539,5 +539,6 @@ def half(name, dtype):
 CASES = dict(gpt2=gpt2, recipe=recipe, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
              gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, ops=ops, losses=losses, ignored=ignored,
              optimizers=optimizers, schedules=schedules, bf16=lambda: half("bf16", torch.bfloat16), f16=lambda: half("f16", torch.float16))
-for chosen in sys.argv[1:] or CASES:
-    CASES[chosen]()
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or CASES:
+        CASES[chosen]()

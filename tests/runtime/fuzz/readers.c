@@ -8,6 +8,7 @@
 
 #include "data_internal.h"
 #include "tokenizer/tokenizer_internal.h"
+#include "transfer_internal.h"
 #include "unit.h"
 
 static const BluSlot label = {.name = "label", .dtype = BLU_DTYPE_I32, .rank = 1, .dim = {1}, .bound = 10};
@@ -76,6 +77,27 @@ static void read_safetensors(const uint8_t *bytes, int64_t size) {
   blu_safetensors_close(&file);
 }
 
+/* The index of a checkpoint in several files. */
+static void read_index(const uint8_t *bytes, int64_t size) {
+  BluError err;
+  BluSafetensorsIndex index;
+  size_t length = 0;
+  if (!blu_safetensors_index(&err, &index, "file", (const char *)bytes, size)) return;
+  for (int64_t i = 0; i < index.places; i++) length += strlen(index.place[i].name) + strlen(index.place[i].file);
+  CHECK(length <= (size_t)size, "names of %zu bytes in %lld", length, (long long)size);
+  blu_safetensors_index_close(&index);
+}
+
+/* A checkpoint of llm.c, whose size is that of the bytes. */
+static void read_llmc(const uint8_t *bytes, int64_t size) {
+  BluError err;
+  BluWeights weights = {0};
+  if (size < BLU_LLMC_HEADER) return;
+  if (blu_llmc_parse(&err, &weights, "file", bytes, size))
+    for (int64_t i = 0; i < weights.weights; i++) blu_file_hash(bytes + weights.weight[i].slot.offset, weights.weight[i].slot.bytes);
+  blu_weights_close(&weights);
+}
+
 /* The text of checkpoints and of data arguments. */
 static void read_text(const uint8_t *bytes, int64_t size) {
   static const char *const keys[] = {"step", "best", "run.lr", "check"};
@@ -132,7 +154,7 @@ static const struct {
   void (*read)(const uint8_t *bytes, int64_t size);
 } readers[] = {{"idx", read_idx},     {"npy", read_npy},   {"csv", read_csv},   {"shard", read_shard},
                {"gzip", read_gzip},   {"safetensors", read_safetensors},       {"text", read_text},
-               {"tokenizer", read_tokenizer}, {"pattern", read_pattern}};
+               {"tokenizer", read_tokenizer}, {"pattern", read_pattern}, {"index", read_index}, {"llmc", read_llmc}};
 enum { READERS = sizeof readers / sizeof *readers };
 
 #ifdef FUZZ_READER
