@@ -58,3 +58,8 @@ bool blu_device_wait(BluError *err, const BluArena *arena) { return !arena->driv
 void blu_device_print_settings(FILE *file, const BluArena *arena) {
   if (arena->driver) arena->driver->print_settings(file, arena);
 }
+
+void blu_device_compare_settings(BluError *warning, const BluArena *arena, const char *text) {
+  warning->text[0] = 0;
+  if (arena->driver) arena->driver->compare_settings(warning, arena, text);
+}

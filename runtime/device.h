@@ -48,6 +48,7 @@ struct BluDriver {
   bool (*run)(BluError *err, const BluArena *arena, BluProfile *profile, const BluFunction *function, int64_t first, int64_t last);
   bool (*wait)(BluError *err, const BluArena *arena);
   void (*print_settings)(FILE *file, const BluArena *arena);
+  void (*compare_settings)(BluError *warning, const BluArena *arena, const char *text);
   void (*print_info)(FILE *file, const BluProgram *program, const BluDeviceWish *wish);
 };
 
@@ -83,4 +84,6 @@ bool blu_device_wait(BluError *err, const BluArena *arena);
 
 /* What a checkpoint says of the device, as "key=value" lines. */
 void blu_device_print_settings(FILE *file, const BluArena *arena);
+/* `warning` is "" or says how the device of a checkpoint's text differs from this one, so that equal bits are not promised. */
+void blu_device_compare_settings(BluError *warning, const BluArena *arena, const char *text);
 #endif

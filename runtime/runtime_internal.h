@@ -326,6 +326,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
 void blu_info_print(const BluProgram *program, const BluOptions *options);
 bool blu_plot_run(BluError *err, const BluProgram *program, const BluOptions *options);
 void blu_licenses_print(FILE *file);
+extern const char blu_license_libc[]; /* with its heading; "" where no C library is inside */
 
 /* --- commands.c --------------------------------------------------------------------------------------------------- */
 
