@@ -48,23 +48,8 @@ static BluView result_view(const Kernel *k, MlirValue v) {
   return at;
 }
 
-/* Is the space walked as one row? Then rows don't matter to any value. */
-static bool is_flat(const Kernel *k) {
-  const BluType *s = &k->info.space;
-  if (s->rank < 2) return s->rank == 1;
-  for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    const BluOp *op = blu_op_of(o);
-    if (!op) continue;
-    if (op->rule->kind == BLU_KIND_REDUCE || blu_is(o, "iota")) return false;
-    if (blu_is(o, "broadcast")) {
-      BluType x = blu_value_type(mlirOperationGetOperand(o, 0)), y = blu_value_type(mlirOperationGetResult(o, 0));
-      if (blu_type_count(&x) != 1 && blu_type_count(&x) != blu_type_count(&y)) return false;
-    }
-  }
-  for (int i = 0; i < k->nout; i++)
-    if (result_view(k, blu_kernel_result(k, i)).kind != BLU_VIEW_FULL) return false;
-  return true;
-}
+/* Is the space walked as one row? */
+static bool is_flat(const Kernel *k) { return k->info.space.rank == 1 || blu_kernel_is_flat(k->func, &k->info); }
 
 static bool has_reductions(const Kernel *k) {
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
@@ -126,23 +111,9 @@ static void unflatten(int n, State *state, const LLVMValueRef *in) {
     for (int j = 0; j < state[i].n; j++) state[i].v[j].u.v = in[at++];
 }
 
-/* Columns [from, to); the space's last, incomplete vector belongs to whoever ends at C. The row level's code for this stage goes
- * before the loop: its builder waits there. */
-static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
+/* All vectors of a stage whose n states are its first ones: a loop, then the incomplete one. */
+static void along(Kernel *k, Stage *st, int n, LLVMValueRef from, LLVMValueRef to, int lanes, int tail) {
   int64_t columns = blu_space_columns(&k->info.space);
-  int lanes = columns == 1 ? 1 : BLU_LANES, tail = lanes == 1 ? 0 : (int)(columns % lanes);
-  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "stage");
-  LLVMBuilderRef row = k->builder[LEVEL_ROW];
-  LLVMBuildBr(row, start);
-  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
-  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
-  blu_kernel_enter(k, LEVEL_POINT, lanes);
-
-  int n = 0;
-  for (int i = 0; i < st->nred; i++)
-    if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
-  for (int i = 0; i < n; i++)
-    for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
   LLVMValueRef flat[BLU_KERNEL_STATES];
   int nflat = flatten(n, st->state, flat);
   Loop l;
@@ -184,6 +155,30 @@ static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
     }
     unflatten(n, st->state, flat);
   }
+}
+
+/* Columns [from, to); the space's last, incomplete vector belongs to whoever ends at C. The row level's code for this stage goes
+ * before the loop: its builder waits there. */
+static void stage(Kernel *k, Stage *st, LLVMValueRef from, LLVMValueRef to) {
+  int64_t columns = blu_space_columns(&k->info.space);
+  int lanes = columns == 1 ? 1 : BLU_LANES, tail = lanes == 1 ? 0 : (int)(columns % lanes);
+  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "stage");
+  LLVMBuilderRef row = k->builder[LEVEL_ROW];
+  LLVMBuildBr(row, start);
+  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
+  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
+  blu_kernel_enter(k, LEVEL_POINT, lanes);
+
+  int n = 0;
+  for (int i = 0; i < st->nred; i++)
+    if (st->red[i].stage == st->stage) st->state[n++] = blu_reduce_identity(k, st->red[i].op);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < st->state[i].n; j++) st->state[i].v[j].u.v = blu_emit_splat(&k->e, st->state[i].v[j].u.v);
+  if (columns && columns < lanes) {
+    k->column = from;
+    k->count = tail;
+    point(k, st, st->state);
+  } else along(k, st, n, from, to, lanes, tail);
   blu_kernel_forget(k, LEVEL_POINT);
   /* the row goes on behind the loop, with the reductions' values */
   LLVMPositionBuilderAtEnd(row, LLVMGetInsertBlock(k->e.b));
@@ -227,7 +222,47 @@ static LLVMValueRef smaller(Emit *e, LLVMValueRef a, int64_t limit) {
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
 
+/* Points [from, to) of the one row, `lanes` at once; no reductions. Places of builders are those of stage(). */
+static void elements(Kernel *k, LLVMValueRef from, LLVMValueRef to, int lanes) {
+  const Stage st = {.stores = true};
+  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, "elements");
+  LLVMBuilderRef row = k->builder[LEVEL_ROW];
+  LLVMBuildBr(row, start);
+  LLVMPositionBuilderBefore(row, LLVMGetLastInstruction(LLVMGetInsertBlock(row)));
+  LLVMPositionBuilderAtEnd(k->builder[LEVEL_POINT], start);
+  blu_kernel_enter(k, LEVEL_POINT, lanes);
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, from, to, lanes, 0, NULL);
+  k->column = l.i;
+  k->count = lanes;
+  point(k, &st, NULL);
+  blu_loop_end(&k->e, &l, NULL);
+  blu_kernel_forget(k, LEVEL_POINT);
+  LLVMPositionBuilderAtEnd(row, LLVMGetInsertBlock(k->e.b));
+  blu_kernel_enter(k, LEVEL_ROW, 1);
+}
+
+/* A kernel for any number of elements, which the launch says: vectors, then what is left one by one. */
+static void any_size(Kernel *k) {
+  Emit *e = &k->e;
+  LLVMValueRef at = blu_emit_i64(e, k->nin + k->nout), i64 = blu_emit_i64(e, PIECE), zero = blu_emit_i64(e, 0);
+  LLVMTypeRef word = LLVMTypeOf(zero);
+  LLVMValueRef n = LLVMBuildLoad2(e->b, word, LLVMBuildGEP2(e->b, word, k->offsets, &at, 1, ""), "n");
+  LLVMValueRef from = LLVMBuildMul(e->b, k->first, i64, ""), to = LLVMBuildMul(e->b, k->last, i64, "");
+  to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, n, ""), to, n, "");
+  LLVMValueRef whole = LLVMBuildAnd(e->b, to, blu_emit_i64(e, -BLU_LANES), "");
+  k->row = zero;
+  elements(k, from, whole, BLU_LANES); /* pieces begin at multiples of the lanes */
+  elements(k, whole, to, 1);
+}
+
 static void body(Kernel *k) {
+  if (blu_kernel_any_size(k->func)) {
+    blu_kernel_enter(k, LEVEL_ROW, 1);
+    any_size(k);
+    LLVMBuildRetVoid(k->e.b);
+    return;
+  }
   Reduction *red;
   int nred = list_reductions(k, &red);
   Emit *e = &k->e;
@@ -251,5 +286,14 @@ static void body(Kernel *k) {
   LLVMBuildRetVoid(e->b);
   free(red);
 }
+
+int64_t blu_kernel_any_size(MlirOperation func) {
+  BluKernelInfo k;
+  if (!blu_kernel_info(func, &k) || !blu_kernel_is_flat(func, &k)) return 0;
+  int64_t n = blu_type_count(&k.space);
+  return n > 1 ? n : 0;
+}
+
+int64_t blu_kernel_any_size_pieces(int64_t elements) { return divide_up(elements, PIECE); }
 
 const KernelKind blu_kernel_rows = {.pieces = pieces, .body = body};
