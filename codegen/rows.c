@@ -70,13 +70,91 @@ static int64_t pieces(const Kernel *k) {
   return n > 0 ? n : 1;
 }
 
+/* ---- values that a later stage needs again ---- */
+
+/* A costly value that a reduction takes in stage `stage` and that a result is made of in the last one: until then it lies where the
+ * result will be. */
+typedef struct { MlirValue value; int stage, result; } Kept;
+
+static bool is_costly(MlirOperation op) {
+  static const char *const costly[] = {"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "pow", "cbrt"};
+  for (size_t i = 0; i < sizeof costly / sizeof *costly; i++)
+    if (blu_is(op, costly[i])) return true;
+  return false;
+}
+
+static bool is_element(MlirOperation op) {
+  BluKind kind = blu_op_of(op)->rule->kind;
+  return kind == BLU_KIND_ELEMENT || kind == BLU_KIND_VIEW || blu_is(op, "cast");
+}
+
+/* The first costly value at full view that v is computed from and that is known before stage `before`; null: none. */
+static MlirValue costly_part(Kernel *k, MlirValue v, int before) {
+  MlirOperation d = blu_def(v);
+  BluType t = blu_value_type(v);
+  BluView at;
+  if (mlirOperationIsNull(d) || !is_element(d) || blu_is(d, "broadcast")) return (MlirValue){0};
+  if (is_costly(d) && stage_of(k, v) < before && blu_view_of_type(&t, &k->info.space, &at) && at.kind == BLU_VIEW_FULL) return v;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(d); i++) {
+    MlirValue part = costly_part(k, mlirOperationGetOperand(d, i), before);
+    if (!mlirValueIsNull(part)) return part;
+  }
+  return (MlirValue){0};
+}
+
+static bool uses(MlirValue v, MlirValue part) {
+  MlirOperation d = blu_def(v);
+  if (mlirValueEqual(v, part)) return true;
+  for (intptr_t i = 0; !mlirOperationIsNull(d) && is_element(d) && i < mlirOperationGetNumOperands(d); i++)
+    if (uses(mlirOperationGetOperand(d, i), part)) return true;
+  return false;
+}
+
+/* Does v, or a reduction of a stage after the kept value's, read an operand that a result may take the place of? What is computed of the kept
+ * value doesn't count. */
+static bool reads_whole(Kernel *k, MlirValue v, const Kept *kept) {
+  MlirOperation d = blu_def(v);
+  BluType t = blu_value_type(v);
+  BluView at;
+  if (mlirValueEqual(v, kept->value)) return false;
+  if (mlirOperationIsNull(d)) return !blu_view_of_type(&t, &k->info.space, &at) || at.kind == BLU_VIEW_FULL;
+  if (blu_op_of(d)->rule->kind == BLU_KIND_REDUCE && stage_of(k, mlirOperationGetOperand(d, 0)) <= kept->stage) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(d); i++)
+    if (reads_whole(k, mlirOperationGetOperand(d, i), kept)) return true;
+  return false;
+}
+
+/* Chooses what is kept, one value at most: so that no result's place is needed for two. */
+static bool choose_kept(Kernel *k, const Reduction *red, int nred, int stages, Kept *kept) {
+  for (int i = 0; i < k->nout; i++) {
+    MlirValue out = blu_kernel_result(k, i), part = costly_part(k, out, stages - 1);
+    if (mlirValueIsNull(part) || result_view(k, out).kind != BLU_VIEW_FULL) continue;
+    BluType have = blu_value_type(part), room = blu_value_type(out);
+    *kept = (Kept){part, stages, i};
+    for (int r = 0; r < nred; r++)
+      if (red[r].stage < kept->stage && uses(mlirOperationGetOperand(red[r].op, 0), part)) kept->stage = red[r].stage;
+    bool read = kept->stage >= stages - 1 || have.elem != room.elem;
+    for (int j = 0; j < k->nout && !read; j++) read = reads_whole(k, blu_kernel_result(k, j), kept);
+    if (!read) return true;
+  }
+  return false;
+}
+
 /* ---- a stage: one pass over the columns of a row ---- */
 
-typedef struct { Reduction *red; int nred, stage; bool stores; State state[BLU_KERNEL_STATES]; } Stage;
+typedef struct { Reduction *red; int nred, stage; bool stores; const Kept *kept; State state[BLU_KERNEL_STATES]; } Stage;
+
+static LLVMValueRef kept_place(const Kernel *k, const Kept *kept) { return k->place[k->nin + kept->result]; }
 
 /* At the current point: reductions of this stage take their operand; results of the last stage are stored. */
 static void point(Kernel *k, const Stage *st, State *state) {
   blu_kernel_forget(k, LEVEL_POINT);
+  const Kept *kept = st->kept;
+  if (kept && kept->stage < st->stage) {
+    BluElem elem = blu_value_type(kept->value).elem;
+    BluEmitVal v = {.elem = elem, .u.v = blu_emit_load(&k->e, elem, kept_place(k, kept), blu_kernel_linear(k), k->count)};
+    blu_kernel_define(k, LEVEL_POINT, kept->value, BLU_VIEW_FULL, v);
+  }
   int at = 0;
   for (int i = 0; i < st->nred; i++) {
     if (st->red[i].stage != st->stage) continue;
@@ -85,6 +163,11 @@ static void point(Kernel *k, const Stage *st, State *state) {
     BluEmitVal v = blu_kernel_eval(k, x, BLU_VIEW_FULL, &t);
     state[at] = blu_reduce_step(k, st->red[i].op, state[at], v, k->column, true);
     at++;
+  }
+  if (kept && kept->stage == st->stage) {
+    BluType t = blu_value_type(kept->value);
+    BluEmitVal v = blu_kernel_eval(k, kept->value, BLU_VIEW_FULL, &t);
+    blu_emit_store(&k->e, v.elem, v.u.v, kept_place(k, kept), blu_kernel_linear(k), k->count);
   }
   if (!st->stores) return;
   BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
@@ -204,8 +287,10 @@ static void one_row(Kernel *k, Reduction *red, int nred, LLVMValueRef from, LLVM
     if (stage_of(k, v) + 1 > stages) stages = stage_of(k, v) + 1;
   }
   blu_kernel_forget(k, LEVEL_ROW);
+  Kept kept;
+  bool keeps = choose_kept(k, red, nred, stages, &kept);
   for (int s = 0; s < stages; s++) {
-    Stage st = {.red = red, .nred = nred, .stage = s, .stores = stores && s == stages - 1};
+    Stage st = {.red = red, .nred = nred, .stage = s, .stores = stores && s == stages - 1, .kept = keeps ? &kept : NULL};
     stage(k, &st, from, to);
   }
   blu_kernel_enter(k, LEVEL_ROW, 1);
