@@ -103,3 +103,9 @@ bool blu_link(const char *path, const BluObject *object, int n, int embedded, ch
     if (file[i].fd >= 0) close(file[i].fd);
   return good;
 }
+
+bool blu_link_device(const char *path, const BluObject *object, int n, int embedded, char **error) {
+  (void)path, (void)object, (void)n, (void)embedded;
+  *error = strdup("programs for CUDA devices can be compiled (--emit=obj), but not linked yet");
+  return false;
+}
