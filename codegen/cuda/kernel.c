@@ -141,13 +141,27 @@ void blu_cuda_name(MlirOperation func, char *to, size_t size) {
     if (!isalnum((unsigned char)*p) && *p != '_') *p = '$';
 }
 
-/* All shared memory is dynamic: one array, whose size the launch gives. */
-static LLVMValueRef shared_memory(LLVMContextRef ctx, LLVMModuleRef module) {
-  LLVMValueRef g = LLVMGetNamedGlobal(module, "blu_shared");
-  if (g) return g;
-  g = LLVMAddGlobalInAddressSpace(module, LLVMArrayType2(LLVMInt8TypeInContext(ctx), 0), "blu_shared", CUDA_SHARED);
-  LLVMSetAlignment(g, CUDA_VECTOR_BYTES);
-  return g;
+/* All shared memory is dynamic: one array, whose size the launch gives. Where it begins is what an inlined function says, so that the
+ * emulator's copy of a module (tests/cuda/twin.h) has one place to change. */
+static LLVMValueRef shared_memory(Cuda *c) {
+  static const char name[] = "blu_shared_memory", attribute[] = "alwaysinline";
+  LLVMContextRef ctx = c->k.e.ctx;
+  LLVMModuleRef module = c->k.e.module;
+  LLVMTypeRef type = LLVMFunctionType(LLVMPointerTypeInContext(ctx, CUDA_SHARED), NULL, 0, 0);
+  LLVMValueRef f = LLVMGetNamedFunction(module, name);
+  if (!f) {
+    LLVMValueRef g = LLVMAddGlobalInAddressSpace(module, LLVMArrayType2(LLVMInt8TypeInContext(ctx), 0), "blu_shared", CUDA_SHARED);
+    LLVMSetAlignment(g, CUDA_VECTOR_BYTES);
+    f = LLVMAddFunction(module, name, type);
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(ctx, LLVMGetEnumAttributeKindForName(attribute, strlen(attribute)), 0));
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(ctx);
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(ctx, f, ""));
+    LLVMBuildRet(b, g);
+    LLVMDisposeBuilder(b);
+  }
+  return LLVMBuildCall2(c->k.e.b, type, f, NULL, 0, "");
 }
 
 enum { PTX_KERNEL = 71 }; /* LLVM's calling convention */
@@ -181,7 +195,6 @@ LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool
   char name[256];
   blu_cuda_name(func, name, sizeof name);
   make_function(&c, name);
-  c.shared = shared_memory(ctx, module);
   LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(ctx, k->fn, "entry"), body = LLVMAppendBasicBlockInContext(ctx, k->fn, "body");
   k->builder[LEVEL_CALL] = k->e.b;
   for (int l = LEVEL_ROW; l < LEVELS; l++) k->builder[l] = LLVMCreateBuilderInContext(ctx);
@@ -192,6 +205,7 @@ LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool
     LLVMValueRef offset = LLVMGetParam(k->fn, (unsigned)i + 1);
     k->place[i] = LLVMBuildGEP2(k->e.b, LLVMInt8TypeInContext(ctx), k->arena, &offset, 1, "");
   }
+  c.shared = shared_memory(&c);
   c.thread = special_register(&c, "llvm.nvvm.read.ptx.sreg.tid.x");
   c.block = special_register(&c, "llvm.nvvm.read.ptx.sreg.ctaid.x");
   at_end(&c, body);

@@ -1,4 +1,4 @@
-/* matmul.c - the products that no library computes here: of f64 and integers, and empty ones. Tiles of 16 x 16 elements, one to a thread,
+/* matmul.c - the products that no library computes here: of f64, and empty ones. Tiles of 16 x 16 elements, one to a thread,
  * through shared memory; an element is a chain of multiply-adds over ascending k. */
 #include <stdlib.h>
 #include "codegen/cuda/cuda.h"
@@ -43,11 +43,7 @@ static LLVMValueRef chain(Cuda *c, const Tile *t) {
   for (int i = 0; i < TILE; i++) {
     BluEmitVal a = blu_cuda_shared_load(c, blu_cuda_add(c, blu_cuda_mul(c, t->y, TILE), blu_cuda_number(c, i)), t->t);
     BluEmitVal b = blu_cuda_shared_load(c, blu_cuda_add(c, t->x, blu_cuda_number(c, TILE * TILE + i * TILE)), t->t);
-    if (blu_elem_is_float(t->t)) sum = e->base.prim(&e->base, BLU_PRIM_FMA, t->t, a, b, sum);
-    else {
-      BluEmitVal p = e->base.prim(&e->base, BLU_PRIM_IMUL, t->t, a, b, b);
-      sum = e->base.prim(&e->base, BLU_PRIM_IADD, t->t, sum, p, p);
-    }
+    sum = e->base.prim(&e->base, BLU_PRIM_FMA, t->t, a, b, sum);
   }
   blu_cuda_barrier(c);
   LLVMValueRef next = sum.u.v;
