@@ -66,6 +66,12 @@ BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s);
 BluEmitVal blu_reduce_result(MlirOperation op, State s);
 State blu_reduce_combine(Kernel *k, MlirOperation op, State a, State b);
 
+/* The number of elements of a kernel whose code serves any number of them: launches say it behind their last offset, and kernels of equal
+ * blu_kernel_key(.., false) can share one function. 0: the code is for the kernel's own shapes. */
+int64_t blu_kernel_any_size(MlirOperation func);
+/* Pieces of a launch of such a kernel. */
+int64_t blu_kernel_any_size_pieces(int64_t elements);
+
 /* Emits the function of a kernel into e's module; *pieces and *scratch as BluLaunch and BluProgram want them. */
 LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch);
 #endif

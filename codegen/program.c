@@ -13,7 +13,9 @@
 #include "runtime/abi.h"
 #include "dialects/memory.h"
 
-typedef struct { LLVMValueRef fn, device; int64_t pieces, flops; } Compiled; /* fn: of the CPU, or null; device: what a launch says of the device */
+/* fn: of the CPU, or null; device: what a launch says of the device; elements: see blu_kernel_any_size */
+typedef struct { LLVMValueRef fn, device; int64_t pieces, flops, elements; } Compiled;
+typedef struct { BluKernelKey key; LLVMValueRef fn; } Shared; /* a function that serves kernels of several sizes */
 
 typedef struct {
   LLVMContextRef ctx;
@@ -24,6 +26,8 @@ typedef struct {
   int64_t loop_offsets;
   bool good;
   BluMap kernels;       /* kernel's func op -> Compiled */
+  Shared *shared;
+  int nshared;
   int64_t scratch;
 } Program;
 
@@ -218,11 +222,16 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
   Compiled *k = blu_map_get(&p->kernels, blu_func_find(p->planned, name).ptr);
   int places = (int)(mlirOperationGetNumOperands(o) + mlirOperationGetNumResults(o)), depth = nest ? nest->levels : 0;
   LLVMValueRef *offset = blu_alloc((size_t)(places + 1) * sizeof *offset);
-  LLVMValueRef *stride = blu_alloc((size_t)(places * depth + 1) * sizeof *stride);
+  LLVMValueRef *stride = blu_alloc((size_t)((places + 1) * depth + 1) * sizeof *stride);
   for (int i = 0; i < places; i++) {
     Place at = resolve(nest, place(o, "blu.places", i));
     offset[i] = number(p, at.offset);
     for (int d = 0; d < depth; d++) stride[i * depth + d] = number(p, at.stride[d]);
+  }
+  if (k->elements) {
+    offset[places] = number(p, k->elements);
+    for (int d = 0; d < depth; d++) stride[places * depth + d] = number(p, 0);
+    places++;
   }
   if (nest && places > p->loop_offsets) p->loop_offsets = places;
   cost->flops += k->flops;
@@ -380,6 +389,21 @@ static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int6
   return LLVMAddFunction(p->module, name, LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address is used */
 }
 
+/* As emit_kernel; kernels that differ in their number of elements alone get one function. */
+static LLVMValueRef emit_shared(Program *p, MlirOperation f, int64_t *load, Compiled *k) {
+  int64_t scratch;
+  BluKernelKey key = blu_kernel_key(f, false);
+  for (int i = 0; i < p->nshared; i++) {
+    if (!blu_kernel_key_same(&p->shared[i].key, &key)) continue;
+    blu_kernel_key_free(&key);
+    k->pieces = blu_kernel_any_size_pieces(k->elements);
+    return p->shared[i].fn;
+  }
+  p->shared = blu_realloc(p->shared, (size_t)(p->nshared + 1) * sizeof *p->shared);
+  p->shared[p->nshared] = (Shared){key, emit_kernel(p, f, load, &k->pieces, &scratch)};
+  return p->shared[p->nshared++].fn;
+}
+
 /* ---- kernels of a device ---- */
 
 /* A product of a library, as BluProduct. */
@@ -467,9 +491,9 @@ static bool compile_kernels(Program *p) {
     Compiled *k = blu_alloc(sizeof *k);
     int64_t scratch = 0;
     bool device = p->info->cuda && !blu_kernel_is_host(f);
-    *k = (Compiled){.device = LLVMConstNull(p->ptr), .pieces = 1, .flops = flops_of(f)};
+    *k = (Compiled){.device = LLVMConstNull(p->ptr), .pieces = 1, .flops = flops_of(f), .elements = device ? 0 : blu_kernel_any_size(f)};
     if (device) k->device = device_kernel(p, f, !blu_map_get(&unaligned, f.ptr));
-    else k->fn = emit_kernel(p, f, load, &k->pieces, &scratch);
+    else k->fn = k->elements ? emit_shared(p, f, load, k) : emit_kernel(p, f, load, &k->pieces, &scratch);
     if (scratch > p->scratch) p->scratch = scratch;
     blu_map_set(&p->kernels, f.ptr, k);
   }
@@ -528,5 +552,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   if (p.good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);
   blu_map_free(&p.kernels);
+  for (int i = 0; i < p.nshared; i++) blu_kernel_key_free(&p.shared[i].key);
+  free(p.shared);
   return p.good;
 }

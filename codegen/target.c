@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/codegen.h"
+#include <llvm-c/Support.h>
 #include "dialects/memory.h"
 
 static const BluCpu cpus[] = {
@@ -40,6 +41,9 @@ static void initialize(void) {
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
+  /* Addresses are emitted as loops need them; searching for better ones took a fifth of the compile time and found none. */
+  static const char *const options[] = {"bluc", "-disable-lsr"};
+  LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, NULL);
 }
 
 static LLVMTargetMachineRef machine(const BluCpu *cpu, char **error) {

@@ -9,6 +9,7 @@ extern "C" {
 bool blu_verify(MlirOperation op, char *why, size_t size);
 bool blu_scan_verify(MlirOperation op, char *why, size_t size);
 MlirDialectHandle mlirGetDialectHandle__blu__(void);
+int blu_shim_tensor(MlirType t, int most, int64_t *dim, MlirType *elem); /* BluDialect.cpp */
 
 MlirAttribute blu_attr_to_mlir(MlirContext ctx, const BluAttr *a);
 bool blu_attr_from_mlir(const BluAttrInfo *info, MlirAttribute m, BluAttr *a);

@@ -85,6 +85,23 @@ static int print_op(FILE *out, const cJSON *all, const char *def) {
   return 1;
 }
 
+typedef struct { const char *name; int row; } Row;
+
+static int by_name(const void *a, const void *b) { return strcmp(((const Row *)a)->name, ((const Row *)b)->name); }
+
+/* The rows of blu_ops in the order of their names, to be searched. */
+static void print_order(FILE *out, const cJSON *all, const cJSON *names) {
+  enum { MOST = 1024 };
+  static Row rows[MOST];
+  int n = 0;
+  const cJSON *name;
+  cJSON_ArrayForEach(name, names) if (n < MOST) rows[n] = (Row){text_of(get(all, name->valuestring), "opName"), n}, n++;
+  qsort(rows, (size_t)n, sizeof *rows, by_name);
+  fputs("static const short blu_ops_by_name[] = {", out);
+  for (int i = 0; i < n; i++) fprintf(out, "%d, ", rows[i].row);
+  fputs("};\n", out);
+}
+
 int main(int argc, char **argv) {
   if (argc != 3) return fputs("usage: blu-optable ops.json optable.inc\n", stderr), 2;
   char *text = read_file(argv[1]);
@@ -99,6 +116,7 @@ int main(int argc, char **argv) {
   int good = 1;
   cJSON_ArrayForEach(name, names) good &= print_op(out, all, name->valuestring);
   fputs("};\nconst int blu_nops = sizeof blu_ops / sizeof *blu_ops;\n", out);
+  print_order(out, all, names);
   good &= !fclose(out);
   cJSON_Delete(all);
   free(text);

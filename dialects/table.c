@@ -4,10 +4,16 @@
 
 #include "optable.inc"
 
-/* Asked for each op in each pass: most rows differ in the first letter. MLIR's names end with NUL. */
+/* Asked for each op in each pass. MLIR's names end with NUL. */
 const BluOp *blu_op_find(const char *name) {
-  for (int i = 0; i < blu_nops; i++)
-    if (blu_ops[i].name[0] == name[0] && !strcmp(blu_ops[i].name, name)) return &blu_ops[i];
+  for (int low = 0, high = blu_nops; low < high;) {
+    int middle = (low + high) / 2;
+    const BluOp *op = &blu_ops[blu_ops_by_name[middle]];
+    int order = strcmp(name, op->name);
+    if (!order) return op;
+    if (order < 0) high = middle;
+    else low = middle + 1;
+  }
   return NULL;
 }
 

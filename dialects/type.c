@@ -61,22 +61,25 @@ static MlirType elem_to_mlir(MlirContext ctx, BluElem e) {
 }
 
 static bool elem_from_mlir(MlirType t, BluElem *e) {
-  for (int i = 0; i < BLU_ELEMS; i++)
-    if (mlirTypeEqual(t, elem_to_mlir(mlirTypeGetContext(t), (BluElem)i))) return *e = (BluElem)i, true;
-  return false;
+  if (mlirTypeIsAF32(t)) return *e = BLU_F32, true;
+  if (mlirTypeIsAF64(t)) return *e = BLU_F64, true;
+  if (!mlirTypeIsAInteger(t)) return false;
+  unsigned width = mlirIntegerTypeGetWidth(t);
+  if (mlirIntegerTypeIsUnsigned(t)) return *e = BLU_U8, width == 8;
+  *e = width == 32 ? BLU_I32 : width == 64 ? BLU_I64 : BLU_BOOL;
+  return mlirIntegerTypeIsSignless(t) && (width == 1 || width == 32 || width == 64);
 }
 
 MlirType blu_type_to_mlir(MlirContext ctx, const BluType *t) {
   return mlirRankedTensorTypeGet(t->rank, t->dim, elem_to_mlir(ctx, t->elem), mlirAttributeGetNull());
 }
 
-bool blu_type_from_mlir(MlirType t, BluType *out) {
-  if (mlirTypeIsNull(t) || !mlirTypeIsARankedTensor(t) || mlirShapedTypeGetRank(t) > BLU_MAX_RANK ||
-      !mlirShapedTypeHasStaticShape(t))
-    return false;
-  *out = (BluType){.rank = (int)mlirShapedTypeGetRank(t)};
-  for (int i = 0; i < out->rank; i++) out->dim[i] = mlirShapedTypeGetDimSize(t, i);
-  return elem_from_mlir(mlirShapedTypeGetElementType(t), &out->elem);
+bool blu_type_from_mlir(MlirType type, BluType *out) {
+  BluType t = {0};
+  MlirType elem;
+  t.rank = blu_shim_tensor(type, BLU_MAX_RANK, t.dim, &elem);
+  if (t.rank < 0 || !elem_from_mlir(elem, &t.elem)) return false;
+  return *out = t, true;
 }
 
 BluType blu_value_type(MlirValue v) {

@@ -174,6 +174,12 @@ static BluVal call_rank(BluElab *E, const BluBuiltin *self, BluOperand *args, in
   return blu_val_unknown;
 }
 
+static BluVal call_known(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  double x;
+  if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
+  return blu_val_bool(blu_val_number(&args[0].val, &x) || args[0].val.kind == VAL_BOOL);
+}
+
 static BluVal call_shape(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
   BluType t;
   if (!positional(E, self, args, n, 1, at)) return blu_val_unknown;
@@ -219,6 +225,7 @@ static const BluBuiltin builtins[] = {
     {"transpose", call_transpose},
     {"iota", call_iota},
     {"rank", call_rank},
+    {"known", call_known},
     {"shape", call_shape},
     {"len", call_len},
     {"div", call_div},

@@ -81,7 +81,14 @@ static void update_one(BluElab *E, const BluUpdate *u, const BluFn *rule, BluSlo
     blu_elab_error(E, BLU_E_OPTIMIZER, rule->body->span,
                    "the rule of an optimizer changes names with `:=` and has no value");
   add(E, params, "param", p);
-  for (int k = first; k < states->n; k++) add(E, kept, "state", states->slot[k]);
+  int used = first; /* a state that the rule neither reads nor changes, as it may under an `if`, doesn't exist */
+  for (int k = first; k < states->n; k++)
+    if (states->slot[k]->build || states->slot[k]->changed) states->slot[used++] = states->slot[k];
+  states->n = used;
+  for (int k = first; k < used; k++) {
+    states->slot[k]->order = k;
+    add(E, kept, "state", states->slot[k]);
+  }
   E->frames = NULL;
 }
 

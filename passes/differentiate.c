@@ -7,6 +7,8 @@
 #include "passes_internal.h"
 #include "dialects/memory.h"
 
+enum { MOST_PARTS = 32 };
+
 typedef struct {
   BluBuilder *b;
   BluMap active; /* values that depend on what is differentiated */
@@ -19,6 +21,73 @@ static void add_cotangent(Walk *w, MlirValue v, MlirValue ct) {
   void *before = blu_map_get(&w->ct, v.ptr);
   MlirValue sum = before ? blu_build2(w->b, "add", (MlirValue){before}, ct) : ct;
   blu_map_set(&w->ct, v.ptr, (void *)sum.ptr);
+}
+
+/* ---- the gradient of a tensor that was cut into parts ---- */
+
+typedef struct { MlirValue value; int64_t from, to; } Part; /* of dimension `axis` of the whole */
+typedef struct { Part part[MOST_PARTS]; int n, axis; } Parts;
+
+static bool has_one_use(MlirValue v) {
+  MlirOpOperand u = mlirValueGetFirstUse(v);
+  return !mlirOpOperandIsNull(u) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(u));
+}
+
+/* Is the op a pad with zeros around along one axis, that of the other parts? Then its operand is one more of them. */
+static bool add_part(Parts *p, MlirOperation pad) {
+  BluSig s;
+  blu_sig_of(pad, &s);
+  const BluAttr *low = blu_attr(&s.attrs, "low"), *high = blu_attr(&s.attrs, "high"), *inner = blu_attr(&s.attrs, "inner");
+  if (p->n == MOST_PARTS || blu_attr_real(&s.attrs, "value", 0) != 0) return false;
+  for (int d = 0; d < s.out.rank; d++) {
+    if (inner && inner->i[d]) return false;
+    if (!low->i[d] && !high->i[d]) continue;
+    if (p->axis >= 0 && p->axis != d) return false;
+    p->axis = d;
+  }
+  if (p->axis < 0) return false;
+  int64_t from = low->i[p->axis];
+  int at = p->n++;
+  for (; at && p->part[at - 1].from > from; at--) p->part[at] = p->part[at - 1];
+  p->part[at] = (Part){mlirOperationGetOperand(pad, 0), from, s.out.dim[p->axis] - high->i[p->axis]};
+  return true;
+}
+
+/* The parts that v, a sum of pads which nothing else uses, is made of. */
+static bool find_parts(Parts *p, MlirValue v) {
+  MlirOperation d = blu_def(v);
+  if (blu_is(d, "pad")) return add_part(p, d);
+  if (!blu_is(d, "add")) return false;
+  for (int i = 0; i < 2; i++) {
+    MlirValue x = mlirOperationGetOperand(d, i);
+    if (!has_one_use(x) || !find_parts(p, x)) return false;
+  }
+  return true;
+}
+
+static MlirValue concat_parts(BluBuilder *b, const Parts *p, int from, int to) {
+  if (to - from == 1) return p->part[from].value;
+  MlirValue half[2] = {concat_parts(b, p, from, (from + to) / 2), concat_parts(b, p, (from + to) / 2, to)};
+  BluAttrs axis = blu_attr_set_int((BluAttrs){0}, "axis", p->axis);
+  return blu_build(b, "concat", &axis, 2, half);
+}
+
+/* The cotangent of v. That of a tensor of which only slices were used is a sum of slices' cotangents with zeros around; if they are the
+ * whole of it, side by side, as those of split are, it is one behind the other. */
+static MlirValue cotangent(Walk *w, MlirValue v) {
+  MlirValue ct = {blu_map_get(&w->ct, v.ptr)};
+  Parts p = {.axis = -1};
+  if (mlirValueIsNull(ct) || !blu_is(blu_def(ct), "add") || !find_parts(&p, ct)) return ct;
+  BluType t = blu_value_type(v);
+  int64_t end = 0;
+  for (int i = 0; i < p.n; i++) {
+    if (p.part[i].from != end) return ct;
+    end = p.part[i].to;
+  }
+  if (end != t.dim[p.axis]) return ct;
+  ct = concat_parts(w->b, &p, 0, p.n);
+  blu_map_set(&w->ct, v.ptr, (void *)ct.ptr);
+  return ct;
 }
 
 static void mark_active(Walk *w, MlirOperation o) {
@@ -36,9 +105,9 @@ static bool pull_back_scan(Walk *w, MlirOperation o) {
   int nin = (int)mlirOperationGetNumOperands(o), nout = (int)mlirOperationGetNumResults(o);
   MlirValue *ct = blu_alloc((size_t)(nout + 1) * sizeof *ct), *dx = blu_alloc((size_t)(nin + 1) * sizeof *dx);
   bool *need = blu_alloc((size_t)nin + 1);
-  for (int i = 0; i < nout; i++) ct[i] = (MlirValue){blu_map_get(&w->ct, mlirOperationGetResult(o, i).ptr)};
-  for (int i = 0; i < nin; i++) need[i] = is_active(w, mlirOperationGetOperand(o, i));
   w->b->loc = mlirOperationGetLocation(o);
+  for (int i = 0; i < nout; i++) ct[i] = cotangent(w, mlirOperationGetResult(o, i));
+  for (int i = 0; i < nin; i++) need[i] = is_active(w, mlirOperationGetOperand(o, i));
   bool good = blu_scan_vjp(w->b, o, ct, need, dx);
   for (int i = 0; i < nin; i++)
     if (need[i] && !mlirValueIsNull(dx[i])) add_cotangent(w, mlirOperationGetOperand(o, i), dx[i]);
@@ -53,7 +122,7 @@ static bool pull_back(Walk *w, MlirOperation o) {
   MlirValue out = mlirOperationGetResult(o, 0), in[BLU_MAX_IN];
   w->b->loc = mlirOperationGetLocation(o);
   if (!op->rule->vjp) return blu_error(w->b->loc, "`%s` has no gradient", op->name);
-  BluVjp v = {.b = w->b, .op = o, .in = in, .out = out, .ct = {blu_map_get(&w->ct, out.ptr)}};
+  BluVjp v = {.b = w->b, .op = o, .in = in, .out = out, .ct = cotangent(w, out)};
   blu_sig_of(o, &v.sig);
   for (int i = 0; i < v.sig.nin; i++) {
     in[i] = mlirOperationGetOperand(o, i);
@@ -83,7 +152,7 @@ bool blu_gradient(BluBuilder *b, int nroots, const MlirValue *roots, const MlirV
     }
     if (reached) good &= pull_back(&w, ops[i]);
   }
-  for (int i = 0; i < nwrt; i++) grads[i] = (MlirValue){blu_map_get(&w.ct, wrt[i].ptr)};
+  for (int i = 0; i < nwrt; i++) grads[i] = cotangent(&w, wrt[i]);
   free(ops);
   blu_map_free(&w.active);
   blu_map_free(&w.ct);

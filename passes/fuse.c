@@ -23,9 +23,8 @@ typedef struct {
   bool numbers, host; /* numbers of the step; the host computes them */
 } Group;
 
-/* The kernels of the module so far, each with a key: equal keys are equal kernels. */
-typedef struct { const void **word; size_t n, cap; } Key;
-typedef struct { struct { MlirOperation func; Key key; } *kernel; int n, cap; } Library;
+/* The kernels of the module so far. */
+typedef struct { struct { MlirOperation func; BluKernelKey key; } *kernel; int n, cap; } Library;
 
 typedef struct {
   MlirModule module;
@@ -182,9 +181,14 @@ static bool has_room(const Group *g, MlirOperation op) {
   return states <= BLU_KERNEL_STATES;
 }
 
+/* Random numbers are a long piece of code. Alone it is one function for all tensors; beside what makes first values of them, one for each
+ * standard deviation. */
+static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
+
 /* Does op fit into group g as it stands? */
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
+  if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;
@@ -199,15 +203,20 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   return true;
 }
 
-static bool reads_tensor_of(const Fuse *f, int g, MlirOperation op) {
+/* The first group after `last` that reads a tensor which op reads, too; INT_MAX: none. */
+static int next_reader(const Fuse *f, MlirOperation op, int last) {
+  int next = INT_MAX;
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
     MlirValue v = mlirOperationGetOperand(op, i);
     BluType t = blu_value_type(v);
-    if (blu_type_count(&t) == 1 || !is_stored(f, v, g)) continue;
-    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u))
-      if (group_of(f, mlirOpOperandGetOwner(u)) == g) return true;
+    int made = stored_by(f, v);
+    if (blu_type_count(&t) == 1 || made == INT_MAX) continue;
+    for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
+      int g = group_of(f, mlirOpOperandGetOwner(u));
+      if (g > last && g > made && g < next) next = g;
+    }
   }
-  return false;
+  return next;
 }
 
 static void place_alone(Fuse *f, MlirOperation op);
@@ -215,8 +224,8 @@ static void settle(Fuse *f, MlirValue v, int g);
 
 /* op joins group `last`, or the first later one that reads a tensor that op reads, if it fits there; false: into none. */
 static bool join_reader(Fuse *f, MlirOperation op, int last) {
-  for (int g = last < 0 ? 0 : last; g < f->n; g++) {
-    if ((g > last && !reads_tensor_of(f, g, op)) || !fits(f, g, op)) continue;
+  for (int g = last < 0 ? next_reader(f, op, last) : last; g < f->n; g = next_reader(f, op, g)) {
+    if (!fits(f, g, op)) continue;
     for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) settle(f, mlirOperationGetOperand(op, i), g);
     if (latest_of_operands(f, op) <= g) group_add(f, g, op);
     else place_alone(f, op);
@@ -308,6 +317,10 @@ static void place_alone(Fuse *f, MlirOperation op) {
 
 static void place_op(Fuse *f, MlirOperation op) {
   int last = latest_of_operands(f, op);
+  if (stays_alone(op)) {
+    place_alone(f, op);
+    return;
+  }
   if ((last < 0 || f->group[last].numbers) && blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
@@ -422,38 +435,6 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
-static void word(Key *k, const void *w) {
-  if (k->n == k->cap) k->word = blu_realloc(k->word, (size_t)(k->cap = k->cap ? 2 * k->cap : 64) * sizeof *k->word);
-  k->word[k->n++] = w;
-}
-
-/* What a kernel does, without its name: types and attributes, which a context has once each, and the numbers of operands. */
-static Key key_of(MlirOperation func) {
-  static const char *const about[] = {"blu.kernel", "blu.space", "blu.host", "function_type"};
-  Key k = {0};
-  BluMap number = {0};
-  MlirBlock block = blu_func_block(func);
-  intptr_t values = 0;
-  for (size_t i = 0; i < sizeof about / sizeof *about; i++)
-    word(&k, mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(about[i])).ptr);
-  for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) blu_map_set(&number, mlirBlockGetArgument(block, i).ptr, (void *)++values);
-  for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    word(&k, mlirOperationGetName(o).ptr);
-    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(o); i++) {
-      MlirNamedAttribute a = mlirOperationGetAttribute(o, i);
-      word(&k, a.name.ptr), word(&k, a.attribute.ptr);
-    }
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(o); i++) word(&k, blu_map_get(&number, mlirOperationGetOperand(o, i).ptr));
-    for (intptr_t i = 0; i < mlirOperationGetNumResults(o); i++) {
-      MlirValue v = mlirOperationGetResult(o, i);
-      word(&k, mlirValueGetType(v).ptr);
-      blu_map_set(&number, v.ptr, (void *)++values);
-    }
-  }
-  blu_map_free(&number);
-  return k;
-}
-
 /* matmul_add_relu_64x256: what the kernel does, and over what. */
 static void name_kernel(const Group *g, char *name, size_t size) {
   size_t n = 0;
@@ -475,11 +456,10 @@ static void name_function(MlirModule m, MlirOperation func, const char *base) {
 
 /* func itself, named, or the equal kernel that was there before; then func is gone. */
 static MlirOperation unique(Library *lib, MlirModule m, MlirOperation func, const char *base) {
-  Key key = key_of(func);
+  BluKernelKey key = blu_kernel_key(func, true);
   for (int i = 0; i < lib->n; i++) {
-    const Key *other = &lib->kernel[i].key;
-    if (other->n != key.n || memcmp(other->word, key.word, key.n * sizeof *key.word)) continue;
-    free(key.word);
+    if (!blu_kernel_key_same(&lib->kernel[i].key, &key)) continue;
+    blu_kernel_key_free(&key);
     mlirOperationDestroy(func);
     return lib->kernel[i].func;
   }
@@ -596,7 +576,7 @@ bool blu_pass_fuse(MlirModule m) {
     free(f.group);
     blu_map_free(&f.group_of), blu_map_free(&f.host), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
-  for (int i = 0; i < library.n; i++) free(library.kernel[i].key.word);
+  for (int i = 0; i < library.n; i++) blu_kernel_key_free(&library.kernel[i].key);
   free(library.kernel);
   free(funcs);
   return true;

@@ -82,6 +82,26 @@ bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {
   return true;
 }
 
+bool blu_kernel_is_flat(MlirOperation func, const BluKernelInfo *k) {
+  MlirBlock block = blu_func_block(func);
+  if (k->kind != BLU_KERNEL_ROWS || !k->space.rank) return false;
+  for (MlirOperation o = mlirBlockGetFirstOperation(block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+    const BluOp *op = blu_op_of(o);
+    if (!op) continue;
+    if (op->rule->kind == BLU_KIND_REDUCE || blu_is(o, "iota")) return false;
+    if (!blu_is(o, "broadcast")) continue;
+    BluType x = blu_value_type(mlirOperationGetOperand(o, 0)), y = blu_value_type(mlirOperationGetResult(o, 0));
+    if (blu_type_count(&x) != 1 && blu_type_count(&x) != blu_type_count(&y)) return false;
+  }
+  MlirOperation end = mlirBlockGetTerminator(block);
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
+    BluType t = blu_value_type(mlirOperationGetOperand(end, i));
+    BluView v;
+    if (!blu_view_of_type(&t, &k->space, &v) || v.kind != BLU_VIEW_FULL) return false;
+  }
+  return true;
+}
+
 /* ---- programs for a device ---- */
 
 BluMatrices blu_matrices_of(MlirOperation matmul) {

@@ -36,6 +36,15 @@ bool blu_is_free(MlirOperation op);
 /* A kernel function: its kind, its space, and, for kinds other than rows, the op that makes it so. */
 typedef struct { BluKernelKind kind; BluType space; MlirOperation main; } BluKernelInfo;
 bool blu_kernel_info(MlirOperation func, BluKernelInfo *k); /* false: not a kernel */
+/* Is it a walk over elements, all alike whatever the shape? Every value in it is one element or has the space's number of them. */
+bool blu_kernel_is_flat(MlirOperation func, const BluKernelInfo *k);
+
+/* What a kernel does, without its name: types and attributes, which a context has once each, and the numbers of operands. Without
+ * `sizes`, for flat kernels, all that doesn't depend on the number of elements. blu_kernel_key_free frees it. */
+typedef struct { const void **word; size_t n, cap; } BluKernelKey;
+BluKernelKey blu_kernel_key(MlirOperation func, bool sizes);
+bool blu_kernel_key_same(const BluKernelKey *a, const BluKernelKey *b);
+void blu_kernel_key_free(BluKernelKey *k);
 
 /* ---- programs for a device ---- */
 

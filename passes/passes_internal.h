@@ -3,6 +3,7 @@
 #define BLU_PASSES_INTERNAL_H
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/BuiltinTypes.h"
+#include "dialects/map.h"
 #include "passes/passes.h"
 
 /* Reports an error at a location of the user's file; returns false. */
@@ -28,8 +29,12 @@ bool blu_is_launch(MlirOperation op);             /* what takes time in a functi
 bool blu_is_kernel(MlirOperation func);
 /* The result that is the same bytes as the operand at u: of a reshape, or the last value of a scan's carry; null: none. */
 MlirValue blu_same_bytes(MlirOpOperand u);
-/* The last of the n launches that reads v, under whatever name; n: it is returned; -1: nobody. */
-int blu_last_reader(MlirOperation *launch, int n, MlirValue v);
+/* The launches of a function in order, and each one's number + 1; blu_launches_free frees them. */
+typedef struct { MlirOperation *op; int n; BluMap number; } BluLaunches;
+BluLaunches blu_launches_of(MlirOperation func);
+void blu_launches_free(BluLaunches *l);
+/* The last launch that reads v, under whatever name; n: it is returned; -1: nobody. */
+int blu_last_reader(const BluLaunches *l, MlirValue v);
 /* The value that v is another name of: through reshapes, and from last values of carries to first ones. */
 MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */

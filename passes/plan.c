@@ -24,6 +24,7 @@ typedef struct {
   MlirModule module;
   Kept *kept;
   int nkept, cap;
+  BluMap found;      /* hash of role and name -> number in `kept` + 1; others follow at the next keys */
   int64_t kept_bytes, frame; /* frame: of a thread */
   bool good;
 } Plan;
@@ -34,6 +35,8 @@ typedef struct {
   bool in_map;              /* that scan is a map, or stands in one */
   MlirOperation *call;      /* calls and scans */
   int ncalls, commit;
+  BluPort *arg, *result;
+  int nargs, nresults;
   BluMap index;    /* call or scan -> its number + 1 */
   BluMap place;    /* value -> offset + 1, once known */
   Range *range;
@@ -45,40 +48,59 @@ static int64_t bytes_of(const BluType *t) { return blu_type_count(t) * blu_elem_
 
 /* ---- what is kept ---- */
 
+static const char *const kept_roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
+
 static bool role_is_kept(const char *role) {
-  static const char *const roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
-  for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-    if (!strcmp(role, roles[i])) return true;
+  for (size_t i = 0; i < sizeof kept_roles / sizeof *kept_roles; i++)
+    if (!strcmp(role, kept_roles[i])) return true;
   return false;
 }
 
-static const Kept *find_kept(const Plan *p, const char *role, const char *name) {
-  for (int i = 0; i < p->nkept; i++)
-    if (!strcmp(p->kept[i].role, role) && !strcmp(p->kept[i].name, name)) return &p->kept[i];
-  return NULL;
+static uintptr_t key_of(const char *role, const char *name) { /* FNV-1a; never 0 */
+  uintptr_t h = 0xcbf29ce484222325u;
+  for (const char *s = role; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+  for (const char *s = name; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+  return h | 1;
 }
 
-static void keep(Plan *p, const BluPort *port, const char *role) {
-  if (strcmp(port->role, role) || find_kept(p, port->role, port->name)) return;
+/* The tensor of this role and name, or NULL; *key: where it is, or would be, in `found`. */
+static const Kept *look_up(const Plan *p, const char *role, const char *name, uintptr_t *key) {
+  for (*key = key_of(role, name);; *key += 2) {
+    int at = (int)(intptr_t)blu_map_get(&p->found, (void *)*key);
+    if (!at) return NULL;
+    if (!strcmp(p->kept[at - 1].role, role) && !strcmp(p->kept[at - 1].name, name)) return &p->kept[at - 1];
+  }
+}
+
+static const Kept *find_kept(const Plan *p, const char *role, const char *name) {
+  uintptr_t key;
+  return look_up(p, role, name, &key);
+}
+
+static void keep(Plan *p, const BluPort *port) {
+  uintptr_t key;
+  if (look_up(p, port->role, port->name, &key)) return;
   if (p->nkept == p->cap) p->kept = blu_realloc(p->kept, (size_t)(p->cap = p->cap ? 2 * p->cap : 32) * sizeof *p->kept);
   p->kept[p->nkept++] = (Kept){port->role, port->name, port->type, p->kept_bytes};
+  blu_map_set(&p->found, (void *)key, (void *)(intptr_t)p->nkept);
   p->kept_bytes += aligned(bytes_of(&port->type));
 }
 
+/* Role by role, in the order of the functions. */
 static void keep_all(Plan *p, MlirOperation *funcs, int n) {
-  static const char *const order[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
-  for (size_t r = 0; r < sizeof order / sizeof *order; r++)
-    for (int i = 0; i < n; i++) {
-      if (blu_is_kernel(funcs[i])) continue;
-      for (int k = 0; k < blu_func_nresults(funcs[i]); k++) {
-        BluPort port = blu_func_result(funcs[i], k);
-        keep(p, &port, order[r]);
-      }
-      for (int k = 0; k < blu_func_nargs(funcs[i]); k++) {
-        BluPort port = blu_func_arg(funcs[i], k);
-        keep(p, &port, order[r]);
-      }
-    }
+  BluPort *port = NULL;
+  int ports = 0;
+  for (int i = 0; i < n; i++) {
+    if (blu_is_kernel(funcs[i])) continue;
+    int nargs = blu_func_nargs(funcs[i]), nresults = blu_func_nresults(funcs[i]);
+    port = blu_realloc(port, (size_t)(ports + nargs + nresults + 1) * sizeof *port);
+    for (int k = 0; k < nresults; k++) port[ports++] = blu_func_result(funcs[i], k);
+    for (int k = 0; k < nargs; k++) port[ports++] = blu_func_arg(funcs[i], k);
+  }
+  for (size_t r = 0; r < sizeof kept_roles / sizeof *kept_roles; r++)
+    for (int i = 0; i < ports; i++)
+      if (!strcmp(port[i].role, kept_roles[r])) keep(p, &port[i]);
+  free(port);
 }
 
 /* ---- live ranges ---- */
@@ -289,10 +311,8 @@ static void own_carries(Func *f) {
 
 /* The argument of f with this role and name; null: none. */
 static MlirValue argument(const Func *f, const char *role, const char *name) {
-  for (int i = 0; i < blu_func_nargs(f->func); i++) {
-    BluPort p = blu_func_arg(f->func, i);
-    if (!strcmp(p.role, role) && !strcmp(p.name, name)) return mlirBlockGetArgument(blu_func_block(f->func), i);
-  }
+  for (int i = 0; i < f->nargs; i++)
+    if (!strcmp(f->arg[i].name, name) && !strcmp(f->arg[i].role, role)) return mlirBlockGetArgument(blu_func_block(f->func), i);
   return (MlirValue){0};
 }
 
@@ -306,7 +326,7 @@ static bool target_of(const Func *f, int i, int64_t *offset, MlirValue *old) {
     *offset = BLU_PLACE_OUTSIDE - (i < s.carries ? i : s.carries + s.sequences + s.fixed + i);
     return true;
   }
-  BluPort p = blu_func_result(f->func, i);
+  BluPort p = f->result[i];
   const Kept *k = role_is_kept(p.role) ? find_kept(f->plan, p.role, p.name) : NULL;
   if (!k) return false;
   *old = argument(f, p.role, p.name);
@@ -360,8 +380,8 @@ static int64_t plan_body(Plan *p, MlirOperation scan, bool in_map) {
 
 static void place_arguments(Func *f) {
   MlirBlock block = blu_func_block(f->func);
-  for (int i = 0; i < blu_func_nargs(f->func); i++) {
-    BluPort port = blu_func_arg(f->func, i);
+  for (int i = 0; i < f->nargs; i++) {
+    BluPort port = f->arg[i];
     if (!mlirOperationIsNull(f->scan)) set_place(f, mlirBlockGetArgument(block, i), BLU_PLACE_OUTSIDE - i);
     else if (role_is_kept(port.role)) set_place(f, mlirBlockGetArgument(block, i), find_kept(f->plan, port.role, port.name)->offset);
   }
@@ -418,6 +438,11 @@ static void write_places(const Func *f) {
 static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bool in_map) {
   Func f = {.plan = p, .func = func, .scan = scan, .in_map = in_map};
   int64_t base = mlirOperationIsNull(scan) ? p->kept_bytes : 0;
+  f.nargs = blu_func_nargs(func), f.nresults = blu_func_nresults(func);
+  f.arg = blu_alloc((size_t)(f.nargs + f.nresults + 1) * sizeof *f.arg);
+  f.result = f.arg + f.nargs;
+  for (int i = 0; i < f.nargs; i++) f.arg[i] = blu_func_arg(func, i);
+  for (int i = 0; i < f.nresults; i++) f.result[i] = blu_func_result(func, i);
   list_calls(&f);
   place_arguments(&f);
   own_carries(&f);
@@ -427,10 +452,10 @@ static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bo
   check_ranges(&f);
   write_places(&f);
   bool changes = false; /* a function that keeps nothing has nothing to commit */
-  for (int i = 0; i < blu_func_nresults(func); i++) changes |= role_is_kept(blu_func_result(func, i).role);
+  for (int i = 0; i < f.nresults; i++) changes |= role_is_kept(f.result[i].role);
   if (mlirOperationIsNull(scan)) blu_set_int(func, "blu.commit", changes ? f.commit : f.ncalls);
   blu_set_int(func, "blu.bytes", top - base);
-  free(f.call), free(f.range);
+  free(f.call), free(f.range), free(f.arg);
   blu_map_free(&f.index), blu_map_free(&f.place);
   return top;
 }
@@ -450,6 +475,7 @@ bool blu_pass_plan(MlirModule m) {
   blu_set_int(mlirModuleGetOperation(m), "blu.arena", arena);
   if (p.frame) blu_set_int(mlirModuleGetOperation(m), "blu.frame", p.frame);
   free(p.kept);
+  blu_map_free(&p.found);
   free(funcs);
   return p.good;
 }

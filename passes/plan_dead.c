@@ -21,17 +21,15 @@ static void add_value(List *l, MlirValue v, int64_t at) {
 }
 
 int blu_plan_dead(MlirOperation func, int which, BluDead **dead) {
-  int n, launches = 0;
   MlirBlock block = blu_func_block(func);
-  MlirOperation *op = blu_block_ops(block, &n);
-  for (int i = 0; i < n; i++)
-    if (blu_is_launch(op[i])) op[launches++] = op[i];
+  BluLaunches all = blu_launches_of(func);
+  MlirOperation *op = all.op;
   int64_t kept = blu_is_body(func) ? 0 : blu_get_int(mlirModuleGetOperation(blu_module_of(func)), "blu.kept", 0);
   List l = {0};
   for (int i = 0; i < blu_func_nargs(func); i++) {
     int64_t at = place(func, "blu.args", i);
     MlirValue v = mlirBlockGetArgument(block, i);
-    if (at >= kept && blu_last_reader(op, launches, v) == which) add_value(&l, v, at);
+    if (at >= kept && blu_last_reader(&all, v) == which) add_value(&l, v, at);
   }
   for (int i = 0; i <= which; i++) {
     BluScan s = {0};
@@ -40,13 +38,13 @@ int blu_plan_dead(MlirOperation func, int which, BluDead **dead) {
     for (int k = loop ? s.carries : 0; k < nout; k++) {
       MlirValue v = mlirOperationGetResult(op[i], k);
       int64_t at = place(op[i], "blu.places", nin + k);
-      int last = blu_last_reader(op, launches, v);
+      int last = blu_last_reader(&all, v);
       if (at >= kept && (last < i ? i : last) == which) add_value(&l, v, at);
     }
     int64_t frame = loop ? place(op[i], "blu.places", nin + nout) : -1;
     if (i == which && frame >= kept) add(&l, frame, blu_get_int(blu_scan_body(op[i]), "blu.bytes", 0));
   }
-  free(op);
+  blu_launches_free(&all);
   *dead = l.item;
   return l.n;
 }

@@ -24,26 +24,34 @@ static int first_own(MlirOperation launch) {
   return blu_scan_of(launch, &s) ? s.carries : 0;
 }
 
-/* Parameters, state and scalars: as the functions' ports name them, each once. */
+typedef struct { int64_t at; int order; MlirOperation func; bool result; int index; } Port; /* order: in which they were found */
+
+static int by_place(const void *x, const void *y) {
+  const Port *a = x, *b = y;
+  if (a->at != b->at) return a->at < b->at ? -1 : 1;
+  return a->order - b->order;
+}
+
+/* Parameters, state and scalars in the order of their places: as the functions' ports name them, each once. */
 static void print_kept(FILE *out, MlirOperation *funcs, int n, int64_t kept) {
-  int64_t next = 0; /* in the order of their places */
-  while (next < kept) {
-    BluPort best = {0};
-    int64_t at = kept;
-    for (int i = 0; i < n; i++) {
-      if (blu_is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
-      for (int pass = 0; pass < 2; pass++)
-        for (int k = 0, m = pass ? blu_func_nresults(funcs[i]) : blu_func_nargs(funcs[i]); k < m; k++) {
-          int64_t o = place(funcs[i], pass ? "blu.results" : "blu.args", k);
-          if (o < next || o >= at) continue;
-          at = o;
-          best = pass ? blu_func_result(funcs[i], k) : blu_func_arg(funcs[i], k);
-        }
-    }
-    if (at == kept) break;
-    print_slot(out, at, &best.type, *best.name ? best.name : best.role, best.role);
-    next = at + 1;
+  Port *port = NULL;
+  int ports = 0, cap = 0;
+  for (int i = 0; i < n; i++) {
+    if (blu_is_kernel(funcs[i]) || blu_is_body(funcs[i])) continue;
+    for (int pass = 0; pass < 2; pass++)
+      for (int k = 0, m = pass ? blu_func_nresults(funcs[i]) : blu_func_nargs(funcs[i]); k < m; k++) {
+        if (ports == cap) port = blu_realloc(port, (size_t)(cap = cap ? 2 * cap : 64) * sizeof *port);
+        port[ports] = (Port){place(funcs[i], pass ? "blu.results" : "blu.args", k), ports, funcs[i], pass, k};
+        ports += port[ports].at >= 0 && port[ports].at < kept;
+      }
   }
+  if (ports) qsort(port, (size_t)ports, sizeof *port, by_place);
+  for (int i = 0; i < ports; i++) {
+    if (i && port[i].at == port[i - 1].at) continue;
+    BluPort p = port[i].result ? blu_func_result(port[i].func, port[i].index) : blu_func_arg(port[i].func, port[i].index);
+    print_slot(out, port[i].at, &p.type, *p.name ? p.name : p.role, p.role);
+  }
+  free(port);
 }
 
 /* Is it a scan whose frame is part of the arena? */
@@ -63,17 +71,19 @@ static void add_live(int64_t *live, int launches, int64_t kept, int64_t offset, 
 }
 
 /* Bytes that live during each launch, as bars; and how near the plan comes to the largest of them. */
-static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, int64_t kept) {
+static void print_live(FILE *out, MlirOperation f, const BluLaunches *l, int64_t kept) {
+  MlirOperation *calls = l->op;
+  int n = l->n;
   int64_t *live = blu_alloc_zeroed((size_t)n, sizeof *live), most = 0, planned = blu_get_int(f, "blu.bytes", 0);
   MlirBlock block = blu_func_block(f);
   for (int i = 0; i < blu_func_nargs(f); i++) {
     MlirValue v = mlirBlockGetArgument(block, i);
-    add_live(live, n, kept, place(f, "blu.args", i), v, 0, blu_last_reader(calls, n, v));
+    add_live(live, n, kept, place(f, "blu.args", i), v, 0, blu_last_reader(l, v));
   }
   for (int i = 0; i < n; i++) {
     for (int k = first_own(calls[i]), nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
       MlirValue v = mlirOperationGetResult(calls[i], k);
-      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, blu_last_reader(calls, n, v));
+      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, blu_last_reader(l, v));
     }
     if (has_frame(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
   }
@@ -88,10 +98,10 @@ static void print_live(FILE *out, MlirOperation f, MlirOperation *calls, int n, 
 }
 
 static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
-  int n, calls = 0, commit = (int)blu_get_int(f, "blu.commit", 0);
-  MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
-  for (int i = 0; i < n; i++)
-    if (blu_is_launch(ops[i])) ops[calls++] = ops[i];
+  int commit = (int)blu_get_int(f, "blu.commit", 0);
+  BluLaunches l = blu_launches_of(f);
+  MlirOperation *ops = l.op;
+  int calls = l.n;
   for (int i = 0; i < calls; i++) {
     int nin = (int)mlirOperationGetNumOperands(ops[i]);
     BluScan s;
@@ -105,28 +115,26 @@ static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
     for (int k = first_own(ops[i]); k < (int)mlirOperationGetNumResults(ops[i]); k++) {
       MlirValue v = mlirOperationGetResult(ops[i], k);
       BluType t = blu_value_type(v);
-      int last = blu_last_reader(ops, calls, v);
+      int last = blu_last_reader(&l, v);
       char note[64];
       snprintf(note, sizeof note, last == calls ? "until the end" : "until %d", last < i ? i : last);
       print_slot(out, place(ops[i], "blu.places", nin + k), &t, "", note);
     }
   }
-  if (calls) print_live(out, f, ops, calls, kept);
+  if (calls) print_live(out, f, &l, kept);
   for (int i = 0; i < calls; i++) {
     if (blu_is_call(ops[i])) continue;
     MlirOperation body = blu_scan_body(ops[i]);
     fprintf(out, "\nbody %s: %lld bytes, from the start of its frame\n", blu_func_name(body), (long long)blu_get_int(body, "blu.bytes", 0));
     print_launches(out, body, 0);
   }
-  free(ops);
+  blu_launches_free(&l);
 }
 
 static int count_launches(MlirOperation f) {
-  int n, launches = 0;
-  MlirOperation *ops = blu_block_ops(blu_func_block(f), &n);
-  for (int i = 0; i < n; i++) launches += blu_is_launch(ops[i]);
-  free(ops);
-  return launches;
+  BluLaunches l = blu_launches_of(f);
+  blu_launches_free(&l);
+  return l.n;
 }
 
 static void print_function(FILE *out, MlirOperation f, int64_t kept) {

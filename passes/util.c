@@ -78,16 +78,31 @@ MlirValue blu_same_bytes(MlirOpOperand u) {
   return same ? mlirOperationGetResult(user, i) : (MlirValue){0};
 }
 
-int blu_last_reader(MlirOperation *launch, int n, MlirValue v) {
+BluLaunches blu_launches_of(MlirOperation func) {
+  BluLaunches l = {0};
+  int n;
+  l.op = list(blu_func_block(func), &n);
+  for (int i = 0; i < n; i++)
+    if (blu_is_launch(l.op[i])) {
+      l.op[l.n++] = l.op[i];
+      blu_map_set(&l.number, l.op[l.n - 1].ptr, (void *)(intptr_t)l.n);
+    }
+  return l;
+}
+
+void blu_launches_free(BluLaunches *l) {
+  free(l->op);
+  blu_map_free(&l->number);
+}
+
+int blu_last_reader(const BluLaunches *l, MlirValue v) {
   int last = -1;
   for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
     MlirOperation user = mlirOpOperandGetOwner(u);
-    MlirValue same = blu_same_bytes(u);
-    int at = blu_is_launch(user) || !mlirValueIsNull(same) ? -1 : n;
     if (blu_is(user, "guard")) continue;
-    for (int i = 0; blu_is_launch(user) && i < n; i++)
-      if (mlirOperationEqual(launch[i], user)) at = i;
-    int later = mlirValueIsNull(same) ? -1 : blu_last_reader(launch, n, same);
+    MlirValue same = blu_same_bytes(u);
+    int at = (int)(intptr_t)blu_map_get(&l->number, user.ptr) - 1, later = mlirValueIsNull(same) ? -1 : blu_last_reader(l, same);
+    if (at < 0 && mlirValueIsNull(same)) at = l->n;
     if (later > at) at = later;
     if (at > last) last = at;
   }

@@ -48,7 +48,8 @@ typedef struct {
   const char *group;     /* PARAM: which optimizer changes it, such as `adamw`, or "frozen"; else "" */
 } BluSlot;
 
-/* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena;
+/* Runs pieces [first, last) of a kernel. offset[i] is the place of the kernel's i-th operand or result in the arena; elementwise kernels serve
+ * tensors of any size and find the number of elements behind these;
  * scratch is private to the calling thread, BluProgram.scratch_bytes long, aligned to BLU_ABI_ALIGN, undefined at entry. */
 typedef void BluKernel(char *arena, const int64_t *offset, char *scratch, int64_t first, int64_t last);
 

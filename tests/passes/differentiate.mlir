@@ -165,6 +165,36 @@ func.func @train(%w: tensor<f32> {blu.role = "param", blu.name = "w"}, %v: tenso
   return %0, %n : tensor<f32>, tensor<f32>
 }
 
+//--- parts.mlir
+// What was cut into parts gets one gradient behind the other, not a sum with zeros around (which nobody uses then).
+// CHECK: %[[front:[0-9]+]] = blu.concat {{.*}}axis = 0 {{.*}}tensor<1xf32>, tensor<2xf32>
+// CHECK: return %{{[0-9]+}}, %arg1, %[[front]]
+func.func @train(%w: tensor<3xf32> {blu.role = "param", blu.name = "w"}, %n: tensor<f32> {blu.role = "data", blu.name = "n"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"}) {
+  %0 = blu.slice %w {start = array<i64: 1>, stop = array<i64: 3>} : (tensor<3xf32>) -> tensor<2xf32>
+  %1 = blu.slice %w {start = array<i64: 0>, stop = array<i64: 1>} : (tensor<3xf32>) -> tensor<1xf32>
+  %2 = blu.sum %0 : (tensor<2xf32>) -> tensor<f32>
+  %3 = blu.sum %1 : (tensor<1xf32>) -> tensor<f32>
+  %4 = blu.mul %2, %3 : tensor<f32>
+  return %4, %n : tensor<f32>, tensor<f32>
+}
+
+//--- overlap.mlir
+// Parts that overlap, or that leave a gap, are added.
+// CHECK: blu.pad
+// CHECK: blu.pad
+// CHECK: blu.add
+// CHECK-NOT: blu.concat
+func.func @train(%w: tensor<3xf32> {blu.role = "param", blu.name = "w"}, %n: tensor<f32> {blu.role = "data", blu.name = "n"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"}) {
+  %0 = blu.slice %w {start = array<i64: 1>, stop = array<i64: 3>} : (tensor<3xf32>) -> tensor<2xf32>
+  %1 = blu.slice %w {start = array<i64: 0>, stop = array<i64: 2>} : (tensor<3xf32>) -> tensor<2xf32>
+  %2 = blu.sum %0 : (tensor<2xf32>) -> tensor<f32>
+  %3 = blu.sum %1 : (tensor<2xf32>) -> tensor<f32>
+  %4 = blu.mul %2, %3 : tensor<f32>
+  return %4, %n : tensor<f32>, tensor<f32>
+}
+
 //--- untouched.mlir
 // Other functions have no gradient.
 // CHECK-LABEL: func.func @eval(
