@@ -77,6 +77,15 @@ void blu_func_return(MlirOperation f, MlirLocation loc, int n, const MlirValue *
   free(types);
 }
 
+void blu_module_set_target(MlirModule m, const char *target) {
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(m), ref("blu.target"), mlirStringAttrGet(mlirModuleGetContext(m), ref(target)));
+}
+
+bool blu_targets_device(MlirModule m) {
+  MlirAttribute a = mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.target"));
+  return !mlirAttributeIsNull(a) && mlirAttributeIsAString(a) && mlirStringRefEqual(mlirStringAttrGetValue(a), ref("cuda"));
+}
+
 MlirOperation blu_func_find(MlirModule m, const char *name) {
   for (MlirOperation o = mlirBlockGetFirstOperation(mlirModuleGetBody(m)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     MlirAttribute a = mlirOperationGetAttributeByName(o, ref("sym_name"));
