@@ -372,7 +372,7 @@ static void print_info(FILE *file, const BluProgram *program, const BluDeviceWis
   if (pages) fprintf(file, "  %-30s %12" PRId64 ", whole pages\n", "batch", pages);
 }
 
-static const BluDriver driver = {.open = open_device, .close = close_device, .look = look, .place = place, .put = put, .copy = copy, .clear = clear,
-                                 .ready = ready, .send = send, .run = blu_cuda_run, .wait = blu_cuda_wait, .print_settings = print_settings, .compare_settings = compare_settings,
-                                 .print_info = print_info};
+static const BluDriver driver = {
+  .open = open_device, .close = close_device, .look = look, .place = place, .put = put, .copy = copy, .clear = clear, .ready = ready, .send = send,
+  .run = blu_cuda_run, .wait = blu_cuda_wait, .print_settings = print_settings, .compare_settings = compare_settings, .print_info = print_info};
 const BluDriver *const blu_device_driver = &driver;

@@ -190,7 +190,8 @@ static bool launch_code(BluError *err, BluCudaDevice *d, const BluLaunch *launch
 /* See blu_rt_poison. */
 static bool poison(BluError *err, BluCudaDevice *d, const int64_t *offset) {
   for (int64_t i = 0; i < offset[0]; i++)
-    if (!blu_cuda_good(err, &d->api, d->api.fill(d->arena + (uint64_t)offset[1 + 2 * i], 0xff, (size_t)offset[2 + 2 * i], d->stream), "poisoning")) return false;
+    if (!blu_cuda_good(err, &d->api, d->api.fill(d->arena + (uint64_t)offset[1 + 2 * i], 0xff, (size_t)offset[2 + 2 * i], d->stream), "poisoning"))
+      return false;
   return true;
 }
 

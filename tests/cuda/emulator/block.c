@@ -198,7 +198,8 @@ static bool release(void) {
   if (ended == run.threads) return false;
   while (run.thread[waiting].state != AT_BARRIER) waiting++;
   for (; barrier < run.threads; barrier++)
-    if (run.thread[barrier].state != AT_BARRIER || run.thread[barrier].site != run.thread[waiting].site) fault_at(waiting, "a barrier that not all threads come to", barrier);
+    if (run.thread[barrier].state != AT_BARRIER || run.thread[barrier].site != run.thread[waiting].site)
+      fault_at(waiting, "a barrier that not all threads come to", barrier);
   for (unsigned i = 0; i < run.threads; i++) run.thread[i].state = READY;
   run.epoch++;
   return true;

@@ -161,8 +161,8 @@ static void multiply(const void *data) {
 
 static bool aligned(const void *place, uint64_t alignment) { return (uintptr_t)place % alignment == 0; }
 
-int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a, void *matrix_a, const void *b, void *matrix_b, const void *beta, const void *c,
-                   void *matrix_c, void *d, void *matrix_d, const Algorithm *algorithm, void *workspace, size_t workspace_bytes, void *stream) {
+int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a, void *matrix_a, const void *b, void *matrix_b, const void *beta,
+                   const void *c, void *matrix_c, void *d, void *matrix_d, const Algorithm *algorithm, void *workspace, size_t workspace_bytes, void *stream) {
   Work w = {.product = *(Product *)product, .a = *(Matrix *)matrix_a, .b = *(Matrix *)matrix_b, .d = *(Matrix *)matrix_d, .from_a = a, .from_b = b, .to = d,
             .alpha = *(const float *)alpha};
   if (!handle || *(const float *)beta != 0 || c != d || sizes_of(product, matrix_a, matrix_b, matrix_c, matrix_d, &w.s)) return INVALID;
