@@ -80,9 +80,9 @@ enum { BLU_LINK_MOST = 8 }; /* objects */
 /* Links objects and runtime to a static executable at path, with the file that `embedded` is open on as blu_embedded (-1: none). false:
  * *error says why (the caller frees it), path is untouched. */
 bool blu_link(const char *path, const BluObject *object, int n, int embedded, char **error);
-
-/* The same for a program with device code: an executable that needs the machine's C library, to open the driver. */
+/* The same for a program with images: the executable needs glibc 2.34 or newer where it runs, and nothing else to start. */
 bool blu_link_device(const char *path, const BluObject *object, int n, int embedded, char **error);
+
 
 /* ---- weights.c ---- */
 

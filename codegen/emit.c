@@ -331,7 +331,7 @@ static LLVMValueRef high_product(Emit *e, LLVMValueRef a, LLVMValueRef b) {
 
 static LLVMValueRef unary(Emit *e, const char *name, LLVMValueRef a) { return blu_emit_intrinsic(e, name, LLVMTypeOf(a), 1, &a); }
 
-/* v with the lanes of `other`: scalars choose between vectors, and between a vector and a number. */
+/* v with the lanes of `other`: scalars choose between vectors, and between a vector and a number; sums of vectors begin with a number. */
 static LLVMValueRef as_wide_as(Emit *e, LLVMValueRef v, LLVMValueRef other) {
   int lanes = e->lanes;
   e->lanes = lanes_of(other) > 1 ? lanes_of(other) : lanes;
@@ -345,7 +345,7 @@ static BluEmitVal prim(BluEmit *base, BluPrim p, BluElem t, BluEmitVal va, BluEm
   LLVMBuilderRef B = e->b;
   LLVMValueRef a = blu_emit_splat(e, va.u.v), b = blu_emit_splat(e, vb.u.v), c = blu_emit_splat(e, vc.u.v);
   switch (p) {
-  case BLU_PRIM_FADD: return val(t, LLVMBuildFAdd(B, a, b, ""));
+  case BLU_PRIM_FADD: return val(t, LLVMBuildFAdd(B, as_wide_as(e, a, b), as_wide_as(e, b, a), ""));
   case BLU_PRIM_FSUB: return val(t, LLVMBuildFSub(B, a, b, ""));
   case BLU_PRIM_FMUL: return val(t, LLVMBuildFMul(B, a, b, ""));
   case BLU_PRIM_FDIV: return val(t, LLVMBuildFDiv(B, a, b, ""));

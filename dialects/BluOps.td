@@ -227,9 +227,10 @@ def Blu_UnpatchOp : Blu_Value<"unpatch", (ins Blu_Tensor:$x, Ints:$size, Window:
   let builtin = 0;
 }
 def Blu_Conv2dOp : Blu_Value<"conv2d", (ins Blu_Tensor:$x, Blu_Tensor:$weight, Window:$stride, Window:$pad, Window:$dilation,
-    OptionalAttr<Int>:$groups)> {
+    OptionalAttr<Int>:$groups, OptionalAttr<Flag>:$by_image)> {
   let summary = "y[b, i, j, o] = sum over window and channels of x weight; weight [out, channels / groups, kh, kw] as in "
-      "PyTorch, x [b, h, w, channels]";
+      "PyTorch, x [b, h, w, channels]. by_image: a few images at a time, so that their windows alone are in memory; if not given, "
+      "where windows are many";
   let gradient = "x: unpatch of ct weight; weight: patches^T ct";
 }
 class Blu_Pool<string mnemonic, string means, string slope>

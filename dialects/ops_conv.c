@@ -1,6 +1,7 @@
 /* ops_conv.c - windows over images [batch, height, width, channels]: patches and its transpose unpatch, and the composites over
  * them: conv2d (a matrix product of patches and weights), max_pool, avg_pool. */
 #include <math.h>
+#include <stdio.h>
 #include "dialects_internal.h"
 
 #define NO_CASES ((const BluOpCase[]){{0}})
@@ -113,6 +114,8 @@ static BluEmitVal move_patches(BluEmit *e, const BluSig *s, const BluEmitVal *at
   return blu_emit3(e, P(SELECT), inside, load(user, X, blu_emit_linear(e, &s->in[X], from)), fill);
 }
 
+static int runs_channels(const BluSig *s, BluRun *run) { return blu_run_add(run, 0, 0, blu_row_length(&s->out), 1u << X); }
+
 static void vjp_patches(BluVjp *v) {
   Axis axis[2];
   BluWhy why;
@@ -124,7 +127,7 @@ static void vjp_patches(BluVjp *v) {
 
 const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_patches,
     .vjp = vjp_patches,
-  .ref = ref_patches, .move = move_patches, .cases = (const BluOpCase[]){
+  .ref = ref_patches, .move = move_patches, .runs = runs_channels, .cases = (const BluOpCase[]){
     {"%x: tensor<1x4x3x2xf64>", "%r = blu.patches %x {kernel = array<i64: 2>, pad = array<i64: 1>, value = 0.5} : "
         "(tensor<1x4x3x2xf64>) -> tensor<1x5x4x2x2x2xf64>", -1, 1, 0},
     {"%x: tensor<1x6x5x1xf64>", "%r = blu.patches %x {kernel = array<i64: 2, 3>, stride = array<i64: 2, 1>, dilation = "
@@ -197,7 +200,7 @@ static void vjp_unpatch(BluVjp *v) {
 
 const BluRule blu_rule_unpatch = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_unpatch,
     .vjp = vjp_unpatch,
-  .ref = ref_unpatch, .move = move_unpatch, .tolerance = 1e-6 /* a few additions */, .cases = (const BluOpCase[]){
+  .ref = ref_unpatch, .move = move_unpatch, .runs = runs_channels, .tolerance = 1e-6 /* a few additions */, .cases = (const BluOpCase[]){
     {"%x: tensor<1x5x4x2x2x2xf64>", "%r = blu.unpatch %x {size = array<i64: 4, 3>, pad = array<i64: 1>} : "
         "(tensor<1x5x4x2x2x2xf64>) -> tensor<1x4x3x2xf64>", -1, 1, 0},
     {"%x: tensor<1x2x1x2x3x1xf64>", "%r = blu.unpatch %x {size = array<i64: 6, 5>, stride = array<i64: 2, 1>, dilation = "
@@ -259,11 +262,117 @@ static void ref_conv2d(BluRefCall *c) {
   }
 }
 
+/* ---- conv2d, a few images at a time ---- */
+
+/* The windows of all images at once are many times the images. Those of a few stay in a core's second cache between the moves and the
+ * products, so images are the steps of a scan without carry, which threads share. */
+typedef struct { Axis axis[2]; int64_t batch, count, steps, rows, window, outs; } Images; /* count: images of a step; rows: windows of a step */
+
+static bool in_steps(const BluBuilder *b, const BluSig *s, Images *im) {
+  enum { CACHE = 1 << 18, MANY = 1 << 21, FEWEST = 8 }; /* bytes of a step's windows, of all windows; steps */
+  const BluType *x = &s->in[X], *w = &s->in[W];
+  *im = (Images){.batch = x->dim[0], .window = w->dim[1] * w->dim[2] * w->dim[3], .outs = w->dim[0]};
+  conv_axes(s, im->axis);
+  int64_t places = im->axis[0].m * im->axis[1].m, bytes = places * im->window * blu_elem_bytes(x->elem), image = bytes ? bytes : 1;
+  bool able = groups_of(s) == 1 && im->batch > 1 && bytes && im->outs && w->dim[2] * w->dim[3] > 1 &&
+              !mlirModuleIsNull(blu_module_of(mlirBlockGetParentOperation(b->block)));
+  im->count = CACHE / image < 1 ? 1 : CACHE / image;
+  if (im->count > im->batch / 2) im->count = im->batch / 2;
+  while (able && im->batch % im->count) im->count--;
+  im->steps = able ? im->batch / im->count : 0;
+  im->rows = im->count * places;
+  /* each step of the backward pass has weights' gradients of its own: they should be fewer than what isn't stored for it */
+  bool worth = im->steps >= FEWEST && im->batch * image >= MANY && 2 * im->steps * im->outs <= im->batch * places;
+  return able && blu_attr_int(&s->attrs, "by_image", worth);
+}
+
+typedef struct { BluBuilder b; MlirOperation body; MlirValue outside[3]; int n; } Steps;
+
+/* A body for these tensors: the first `sequences` have the steps as leading dimension. */
+static void open_steps(Steps *to, BluBuilder *b, const char *name, int sequences, int n) {
+  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
+  BluPort port[3] = {0};
+  char unique[64];
+  to->n = n;
+  for (int i = 0; i < n; i++) {
+    BluType t = blu_value_type(to->outside[i]);
+    port[i].type = i < sequences ? blu_scan_slice(&t) : t;
+  }
+  snprintf(unique, sizeof unique, "%s", name);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
+  to->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
+  to->body = blu_func_make(m, b->loc, unique, n, port, &to->b.block);
+}
+
+static MlirOperation close_steps(Steps *to, BluBuilder *b, int64_t steps, int sequences, int n, const MlirValue *results) {
+  blu_func_return(to->body, b->loc, n, results, NULL);
+  blu_set_body(to->body);
+  BluScan scan = {.steps = steps, .sequences = sequences};
+  return blu_scan_build(b, &scan, to->body, to->n, to->outside);
+}
+
+static MlirValue by_steps(BluBuilder *b, const Images *im, MlirValue x) { /* [batch, ..] as [steps, count, ..] */
+  BluType t = blu_value_type(x), split = {.elem = t.elem, .rank = t.rank + 1, .dim = {im->steps, im->count}};
+  for (int i = 1; i < t.rank; i++) split.dim[i + 1] = t.dim[i];
+  return blu_reshape_to(b, x, &split);
+}
+
+static MlirValue windows_of(BluBuilder *b, const Images *im, MlirValue x, BluElem e) {
+  BluType flat = blu_type_make(e, 2, (int64_t[]){im->rows, im->window});
+  return blu_reshape_to(b, patches(b, x, im->axis, 0), &flat);
+}
+
+static MlirValue weight_matrix(BluBuilder *b, const Images *im, MlirValue w, BluElem e) { /* [outs, window] in the windows' order */
+  BluType matrix = blu_type_make(e, 2, (int64_t[]){im->outs, im->window});
+  return blu_reshape_to(b, blu_transposed(b, w, (int64_t[]){0, 2, 3, 1}), &matrix);
+}
+
+static MlirValue conv_in_steps(BluBuilder *b, const BluSig *s, const Images *im, const MlirValue *in) {
+  BluElem e = s->in[X].elem;
+  Steps to = {.outside = {by_steps(b, im, in[X]), weight_matrix(b, im, in[W], e)}};
+  open_steps(&to, b, "conv2d", 1, 2);
+  MlirValue p = windows_of(&to.b, im, mlirBlockGetArgument(to.b.block, 0), e);
+  MlirValue y = blu_product(&to.b, p, false, mlirBlockGetArgument(to.b.block, 1), true);
+  return blu_reshape_to(b, mlirOperationGetResult(close_steps(&to, b, im->steps, 1, 1, &y), 0), &s->out);
+}
+
+static void vjp_conv2d(BluVjp *v) {
+  Images im;
+  if (!in_steps(v->b, &v->sig, &im)) {
+    blu_vjp_by_expansion(v);
+    return;
+  }
+  const BluType *x = &v->sig.in[X], *w = &v->sig.in[W];
+  BluType rows = blu_type_make(x->elem, 2, (int64_t[]){im.rows, im.outs});
+  Steps to = {.outside = {by_steps(v->b, &im, v->ct)}};
+  int n = 1, sequences = 1, results = 0;
+  if (v->need[W]) to.outside[n++] = by_steps(v->b, &im, v->in[X]), sequences++;
+  if (v->need[X]) to.outside[n++] = weight_matrix(v->b, &im, v->in[W], x->elem);
+  open_steps(&to, v->b, "conv2d.back", sequences, n);
+  MlirValue out[2], ct = blu_reshape_to(&to.b, mlirBlockGetArgument(to.b.block, 0), &rows);
+  if (v->need[X]) {
+    BluType six = blu_type_make(x->elem, 6, (int64_t[]){im.count, im.axis[0].m, im.axis[1].m, w->dim[2], w->dim[3], w->dim[1]});
+    BluAttrs as = blu_attr_set_ints(window_attrs(im.axis), "size", 2, (int64_t[]){im.axis[0].n, im.axis[1].n});
+    MlirValue p = blu_product(&to.b, ct, false, mlirBlockGetArgument(to.b.block, n - 1), false), of = blu_reshape_to(&to.b, p, &six);
+    out[results++] = blu_build(&to.b, "unpatch", &as, 1, &of);
+  }
+  if (v->need[W]) out[results++] = blu_product(&to.b, ct, true, windows_of(&to.b, &im, mlirBlockGetArgument(to.b.block, 1), x->elem), false);
+  MlirOperation scan = close_steps(&to, v->b, im.steps, sequences, results, out);
+  if (v->need[X]) v->dx[X] = blu_reshape_to(v->b, mlirOperationGetResult(scan, 0), x);
+  if (!v->need[W]) return;
+  BluAttrs first = blu_attr_set_ints((BluAttrs){0}, "axis", 1, (int64_t[]){0});
+  MlirValue stack = mlirOperationGetResult(scan, results - 1), sum = blu_build(v->b, "sum", &first, 1, &stack);
+  BluType four = blu_type_make(x->elem, 4, (int64_t[]){w->dim[0], w->dim[2], w->dim[3], w->dim[1]});
+  v->dx[W] = blu_transposed(v->b, blu_reshape_to(v->b, sum, &four), (int64_t[]){0, 3, 1, 2});
+}
+
 /* [rows, window * channels] times the weights in the same order; groups are the batch of a batched product. */
 static MlirValue expand_conv2d(BluBuilder *b, const BluSig *s, const MlirValue *in) {
   const BluType *x = &s->in[X], *w = &s->in[W];
   Axis axis[2];
   conv_axes(s, axis);
+  Images im;
+  if (in_steps(b, s, &im)) return conv_in_steps(b, s, &im, in);
   int64_t g = groups_of(s), per = w->dim[1], outs = w->dim[0] / g, window = axis[0].k * axis[1].k,
       rows = x->dim[0] * axis[0].m * axis[1].m;
   bool plain = window == 1 && axis[0].m == axis[0].n && axis[1].m == axis[1].n && !axis[0].pad && !axis[1].pad;
@@ -288,7 +397,7 @@ static MlirValue expand_conv2d(BluBuilder *b, const BluSig *s, const MlirValue *
    "%r = blu.conv2d %x, %w " attrs ": (tensor<" x "xf64>, tensor<" w "xf64>) -> tensor<" out "xf64>", -1, 1, 0}
 const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank same-type groups-divide same-channels window "
     "window-fits",
-  .infer = infer_conv2d, .vjp = blu_vjp_by_expansion, .ref = ref_conv2d, .expand = expand_conv2d,
+  .infer = infer_conv2d, .vjp = vjp_conv2d, .ref = ref_conv2d, .expand = expand_conv2d,
       .tolerance = 4e-6 /* as a product */,
   .cases = (const BluOpCase[]){
     CONV("1x5x4x2", "3x2x3x3", "{pad = array<i64: 1>} ", "1x5x4x3"), CONV("2x5x4x2", "3x2x2x3",
@@ -296,6 +405,8 @@ const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .labels = "float ra
     CONV("1x5x5x2", "2x2x2x2", "{dilation = array<i64: 2>, stride = array<i64: 1>} ", "1x3x3x2"),
     CONV("1x3x3x4", "6x2x2x2", "{groups = 2} ", "1x2x2x6"), CONV("1x4x3x3", "3x1x3x2", "{groups = 3, pad = array<i64: 1, 0>} ",
         "1x4x2x3"),
+    CONV("2x3x4x2", "3x2x2x3", "{by_image = true, pad = array<i64: 1, 0>} ", "2x4x2x3"), CONV("4x5x4x1", "2x1x3x2",
+        "{by_image = true, stride = array<i64: 2, 1>} ", "4x2x3x2"),
     CONV("2x2x3x3", "4x3x1x1", "", "2x2x3x4"), CONV("1x4x3x2", "2x2x1x1", "{stride = array<i64: 2>} ", "1x2x2x2"), {0}}};
 
 /* ---- pooling ---- */

@@ -145,20 +145,40 @@ static void add_range(Func *f, MlirValue v, int from) {
   add_bytes(f, v, bytes_of(&t), from, last_use(f, v, no_use));
 }
 
+static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= b->to && b->from <= a->to; }
+
+/* Orders in which ranges get their places; those first that leave the worst gaps later. */
+typedef int Order(const void *, const void *);
+
 static int larger_first(const void *x, const void *y) {
   const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
   if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
   return a < b ? -1 : 1;
 }
 
-static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= b->to && b->from <= a->to; }
+static int longer_first(const void *x, const void *y) { /* bytes times launches */
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  int64_t s = a->bytes * (a->to - a->from + 1), t = b->bytes * (b->to - b->from + 1);
+  if (s != t) return s < t ? 1 : -1;
+  return a < b ? -1 : 1;
+}
 
-/* Places ranges from `base` on; returns the end of the highest. */
-static int64_t place_ranges(Func *f, int64_t base) {
-  Range **order = blu_alloc((size_t)(f->nranges + 1) * sizeof *order);
+static int earlier_first(const void *x, const void *y) {
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  if (a->from != b->from) return a->from < b->from ? -1 : 1;
+  return larger_first(x, y);
+}
+
+static int later_first(const void *x, const void *y) {
+  const Range *a = *(Range *const *)x, *b = *(Range *const *)y;
+  if (a->to != b->to) return a->to > b->to ? -1 : 1;
+  return larger_first(x, y);
+}
+
+/* Places ranges from `base` on, each at the lowest offset that is free while it lives; returns the end of the highest. */
+static int64_t place_in_order(Func *f, int64_t base, Range **order, Order *by) {
   int64_t top = base;
-  for (int i = 0; i < f->nranges; i++) order[i] = &f->range[i];
-  qsort(order, (size_t)f->nranges, sizeof *order, larger_first);
+  qsort(order, (size_t)f->nranges, sizeof *order, by);
   for (int i = 0; i < f->nranges; i++) {
     int64_t at = base;
     for (bool moved = true; moved;) { /* up past every placed range that is in the way, until none is */
@@ -171,10 +191,45 @@ static int64_t place_ranges(Func *f, int64_t base) {
       }
     }
     order[i]->offset = at;
-    if (!mlirValueIsNull(order[i]->value)) set_place(f, order[i]->value, at);
     if (at + order[i]->bytes > top) top = at + order[i]->bytes;
   }
-  free(order);
+  return top;
+}
+
+/* The most bytes that live at one time: no plan needs less. */
+static int64_t largest_live(const Func *f) {
+  int64_t *change = blu_alloc_zeroed((size_t)f->ncalls + 3, sizeof *change), live = 0, most = 0;
+  for (int i = 0; i < f->nranges; i++) {
+    change[f->range[i].from] += f->range[i].bytes;
+    change[f->range[i].to + 1] -= f->range[i].bytes;
+  }
+  for (int i = 0; i <= f->ncalls; i++) {
+    live += change[i];
+    if (live > most) most = live;
+  }
+  free(change);
+  return most;
+}
+
+/* Places ranges in the best of the orders; returns the end of the highest. */
+static int64_t place_ranges(Func *f, int64_t base) {
+  static Order *const orders[] = {larger_first, longer_first, earlier_first, later_first};
+  enum { NEAR = 100 }; /* parts of the least that a plan may be above it without another try */
+  size_t n = (size_t)f->nranges + 1;
+  Range **order = blu_alloc(n * sizeof *order);
+  int64_t *offset = blu_alloc(n * sizeof *offset), top = INT64_MAX, least = largest_live(f);
+  for (int i = 0; i < f->nranges; i++) order[i] = &f->range[i];
+  for (size_t k = 0; k < sizeof orders / sizeof *orders && (!k || top - base > least + least / NEAR); k++) {
+    int64_t end = place_in_order(f, base, order, orders[k]);
+    if (end >= top) continue;
+    top = end;
+    for (int i = 0; i < f->nranges; i++) offset[i] = f->range[i].offset;
+  }
+  for (int i = 0; i < f->nranges; i++) {
+    f->range[i].offset = offset[i];
+    if (!mlirValueIsNull(f->range[i].value)) set_place(f, f->range[i].value, offset[i]);
+  }
+  free(order), free(offset);
   return top;
 }
 

@@ -5,15 +5,21 @@
 
 #include "train_internal.h"
 
+bool blu_evaluate_fetch(BluError *err, BluExec *exec, const BluFunction *function, const BluData *data, const int64_t *index,
+                        int64_t rows) {
+  return blu_device_ready(err, &exec->arena) && blu_data_fetch(err, data, function, exec->pool, index, rows) &&
+         blu_device_send(err, &exec->arena, function);
+}
+
 bool blu_evaluate(BluError *err, BluExec *exec, const BluFunction *eval, const BluData *data, int64_t step,
                   int64_t *index, BluMeter *meter) {
   int64_t batch = blu_function_batch(eval);
   for (int64_t first = 0; first < data->count; first += batch) {
     int64_t rows = data->count - first < batch ? data->count - first : batch;
     for (int64_t i = 0; i < rows; i++) index[i] = data->first + first + i;
-    if (!blu_data_fetch(err, data, eval, exec->pool, index, rows)) return false;
+    if (!blu_evaluate_fetch(err, exec, eval, data, index, rows)) return false;
     blu_exec_scalars(exec, step, rows);
-    blu_exec_run(exec, eval, 0, eval->launches);
+    if (!blu_exec_all(err, exec, eval)) return false;
     blu_meter_add(meter, exec, eval);
   }
   return true;
@@ -34,8 +40,8 @@ bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions
   BluError warning;
   BluDataWish wish = {.dir = options->data, .seconds = options->timeout};
   bool good = blu_data_open(err, &data, program, eval, BLU_SPLIT_TEST, &wish) &&
-              blu_exec_open(err, &exec, program, run, blu_cli_threads(options), data.bytes) &&
-              blu_checkpoint_load(err, program, exec.arena.base, path, false, &text, &warning) &&
+              blu_exec_open(err, &exec, program, run, options, data.bytes) &&
+              blu_checkpoint_load(err, program, &exec.arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good) {
     char word[64] = "0";

@@ -58,8 +58,17 @@ bool blu_slot_picked(const BluSlot *slot, BluPick pick) {
   return false;
 }
 
+static bool write_tensor(BluError *err, int fd, const char *path, const BluArena *arena, const BluSlot *slot) {
+  int64_t bytes = blu_slot_count(slot) * blu_dtype_bytes(slot->dtype);
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    const char *from = blu_device_look(err, arena, slot->offset + at, (part = bytes - at, &part));
+    if (!from || !blu_file_write(err, fd, path, from, part)) return false;
+  }
+  return true;
+}
+
 bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick,
-                           const char *arena) {
+                           const BluArena *arena) {
   const BluSlot **tensor = blu_new(program->tensors, sizeof *tensor);
   int64_t tensors = 0;
   for (int64_t i = 0; i < program->tensors; i++)
@@ -78,9 +87,7 @@ bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *pr
   if (good) {
     good = blu_file_write(err, fd, path, &length, sizeof length) &&
            blu_file_write(err, fd, path, header, (int64_t)bytes);
-    for (int64_t i = 0; good && i < tensors; i++)
-      good = blu_file_write(err, fd, path, arena + tensor[i]->offset,
-                            blu_slot_count(tensor[i]) * blu_dtype_bytes(tensor[i]->dtype));
+    for (int64_t i = 0; good && i < tensors; i++) good = write_tensor(err, fd, path, arena, tensor[i]);
     if (good) good = blu_file_close(err, fd, path);
     else close(fd);
   }

@@ -29,9 +29,11 @@ typedef enum {
   BLU_PICK_MODEL         /* parameters and states of the model: what it takes to run it */
 } BluPick;
 
+typedef struct BluArena BluArena; /* device.h: where tensors lie */
+
 bool blu_slot_picked(const BluSlot *slot, BluPick pick);
 /* Writes the picked tensors to a new file and syncs it. The bytes depend on names, types and values alone. */
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, const char *arena);
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, const BluArena *arena);
 
 typedef struct {
   BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */

@@ -36,7 +36,7 @@ typedef struct {
   int64_t batch, per_epoch;      /* examples of a step, steps of an epoch */
   int64_t shard, shards, count;  /* which part of the training examples, of how many; its examples */
   int64_t micro, accumulate;     /* examples of a micro-batch, micro-batches of a step: where update == NULL, batch and 1 */
-  char *undo;                    /* the model's own state before the step, if micro-batches change it; else NULL */
+  int64_t staged, staged_first;  /* of which step, from which of its examples on, the device has a batch already; -1: none */
   BluTrainPlan plan;
   BluTrainWatch watch;
   BluMeter *now, *window, *epoch; /* of this step, since the last line of the log, since the start of the epoch */
@@ -63,8 +63,8 @@ bool blu_train_state_values(BluError *err, const BluProgram *program, const BluO
 
 /* --- train_watch.c --- */
 
-/* Copies the model's own state to `undo`, or back. */
-void blu_train_keep_state(BluTrainer *t, bool back);
+/* Copies the model's own state to the room behind the arena, or back, if micro-batches change it. */
+bool blu_train_keep_state(BluError *err, BluTrainer *t, bool back);
 /* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
 bool blu_train_finite(BluError *err, const BluTrainer *t);
 /* Reports a loss far above those before it. */
@@ -73,6 +73,10 @@ bool blu_train_spike(BluError *err, BluTrainer *t);
 bool blu_train_improves(BluTrainer *t, const BluMeter *test, int64_t tests);
 
 /* --- evaluate.c --- */
+
+/* Examples as the function's DATA, for its next run. */
+bool blu_evaluate_fetch(BluError *err, BluExec *exec, const BluFunction *function, const BluData *data, const int64_t *index,
+                        int64_t rows);
 
 /* Runs `eval` over all of `data`, in order, and adds it up in `meter`. `index` has room for a batch. */
 bool blu_evaluate(BluError *err, BluExec *exec, const BluFunction *eval, const BluData *data, int64_t step,

@@ -12,18 +12,18 @@
 
 #include "train_internal.h"
 
-static bool write_npy(BluError *err, const char *path, const BluSlot *slot, const char *arena) {
+static bool write_npy(BluError *err, const char *path, const BluSlot *slot, const BluArena *arena) {
   int fd;
   if (!blu_file_create(err, path, &fd)) return false;
   if (blu_npy_header(err, fd, path, slot, slot->dim[0]) &&
-      blu_file_write(err, fd, path, arena + slot->offset, blu_slot_count(slot) * blu_dtype_bytes(slot->dtype)))
+      blu_file_write(err, fd, path, arena->base + slot->offset, blu_slot_count(slot) * blu_dtype_bytes(slot->dtype)))
     return blu_file_close(err, fd, path);
   close(fd);
   return false;
 }
 
 /* Writes one file under another name first; slot == NULL: all as safetensors. */
-static bool write_whole(BluError *err, const BluProgram *program, const char *arena, const char *path,
+static bool write_whole(BluError *err, const BluProgram *program, const BluArena *arena, const char *path,
                         const BluSlot *slot) {
   char *temporary = blu_text_print("%s.tmp", path);
   bool good = slot ? write_npy(err, temporary, slot, arena)
@@ -34,7 +34,7 @@ static bool write_whole(BluError *err, const BluProgram *program, const char *ar
   return good;
 }
 
-static bool write_each(BluError *err, const BluProgram *program, const char *arena, const char *output) {
+static bool write_each(BluError *err, const BluProgram *program, const BluArena *arena, const char *output) {
   bool good = true;
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *slot = &program->tensor[i];
@@ -54,10 +54,10 @@ bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOpti
   char *path = NULL;
   good = good && blu_cli_checkpoint(err, program, options, &path);
   BluError warning;
-  BluArena arena = {0};
+  BluArena arena = {0}; /* the host's also where the program is for a device: nothing is computed */
   good = good && blu_arena_open(err, &arena, program, 0, blu_host_memory(0)) &&
-         blu_checkpoint_load(err, program, arena.base, path, false, &text, &warning) &&
-         (npy ? write_each(err, program, arena.base, output) : write_whole(err, program, arena.base, output, NULL));
+         blu_checkpoint_load(err, program, &arena, path, false, &text, &warning) &&
+         (npy ? write_each(err, program, &arena, output) : write_whole(err, program, &arena, output, NULL));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   if (good) printf("wrote the parameters of %s to %s\n", path ? path : "this program", output);
   blu_arena_close(&arena);
@@ -71,8 +71,7 @@ bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOpti
 static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const char *path, const char *ignore) {
   const BluFunction *init = blu_program_function(program, "init");
   blu_exec_scalars(exec, 0, 0);
-  if (init) blu_exec_run(exec, init, 0, init->launches);
-  return blu_checkpoint_read(err, program, BLU_PICK_MODEL, ignore, exec->arena.base, path);
+  return (!init || blu_exec_all(err, exec, init)) && blu_checkpoint_read(err, program, BLU_PICK_MODEL, ignore, &exec->arena, path);
 }
 
 static char *import_text(const BluProgram *program, int64_t seed, const double *run) {
@@ -92,7 +91,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   char *out = blu_cli_out(program, options), *text = NULL;
   BluExec exec = {0};
   int lock = -1;
-  bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), 0);
+  bool good = blu_exec_open(err, &exec, program, run, options, 0);
   exec.seed = options->seed >= 0 ? options->seed : 1;
   good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;
@@ -101,7 +100,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
     good = blu_error_set(err, "%s holds a checkpoint of step %" PRId64 ": give another --out", out, latest);
   if (good) {
     text = import_text(program, exec.seed, run);
-    good = blu_checkpoint_save(err, program, exec.arena.base, out, 0, text);
+    good = blu_checkpoint_save(err, program, &exec.arena, out, 0, text);
   }
   if (good) printf("made %s/step-0 from %s; train --out %s --resume goes on from there\n", out, options->file[0], out);
   blu_file_unlock(lock, out);
