@@ -512,7 +512,6 @@ static int parse(Options *o, int argc, char **argv) {
   if (o->embed && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--embed is for making a trainer", "") + 1;
   if (o->archs.n && !o->cuda) return complain("--arch goes with --target=cuda", "") + 1;
   if (o->stage == STAGE_PTX && !o->cuda) return complain("--emit=ptx goes with --target=cuda", "") + 1;
-  if (o->poison && o->cuda) return complain("--poison is for the CPU alone, so it doesn't go with --target=cuda", "") + 1;
   if (!o->archs.n) blu_cuda_parse("sm_80,sm_90", &o->archs);
   if (o->command == COMMAND_VERIFY && (o->stage != STAGE_PROGRAM || o->output))
     return complain("verify makes nothing, so -o and --emit don't go with it", "") + 1;

@@ -83,6 +83,7 @@ bool blu_link(const char *path, const BluObject *object, int n, int embedded, ch
 /* The same for a program with images: the executable needs glibc 2.34 or newer where it runs, and nothing else to start. */
 bool blu_link_device(const char *path, const BluObject *object, int n, int embedded, char **error);
 
+
 /* ---- weights.c ---- */
 
 /* Opens a safetensors file that holds exactly the parameters and the model's own states of a planned module. -1: *error says why, and names

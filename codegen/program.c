@@ -285,7 +285,7 @@ static LLVMValueRef poison_launch(Program *p, MlirOperation f, int i, const Nest
   LLVMTypeRef of[] = {p->ptr, p->ptr, p->ptr, p->i64, p->i64};
   if (!fn) fn = LLVMAddFunction(p->module, "blu_rt_poison", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), of, 5, 0));
   LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
-    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0),
+    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest || p->info->cuda ? places : 0),
     LLVMConstNull(p->ptr)});
   free(dead), free(offset), free(stride);
   return launch;

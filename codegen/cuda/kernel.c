@@ -142,7 +142,7 @@ void blu_cuda_name(MlirOperation func, char *to, size_t size) {
 }
 
 /* All shared memory is dynamic: one array, whose size the launch gives. Where it begins is what an inlined function says, so that the
- * emulator's copy of a module (tests/cuda/twin.h) has one place to change. */
+ * emulator's copy of a module (tests/cuda/retarget.h) has one place to change. */
 static LLVMValueRef shared_memory(Cuda *c) {
   static const char name[] = "blu_shared_memory", attribute[] = "alwaysinline";
   LLVMContextRef ctx = c->k.e.ctx;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-#include "twin.h"
+#include "retarget.h"
 
 enum { WARP = 32, MOST_THREADS = 1024, STACK = 64 << 10, MANY = -1 };
 

@@ -1,5 +1,5 @@
 /* fake_device.c - a program for a device as the compiler would emit it, by hand: the softmax regression with momentum of tests/runtime/fake_program.c,
- * with the same parameters, first values and run values, so that the two must learn the same. Its kernels are in fake_twin.c. */
+ * with the same parameters, first values and run values, so that the two must learn the same. Its kernels are in twin.c. */
 #include <stddef.h>
 
 #include "abi.h"

@@ -26,7 +26,8 @@ model() { # name, options of bluc.. -- options of train..
   shift
   compile "${defs[@]}" "$top/models/$name.blu" -o $name.cpu
   compile --target=cuda "${defs[@]}" "$top/models/$name.blu" -o $name.gpu
-  run 0 "$bin/model_twin" "$top/models/$name.blu" twins "${defs[@]}"
+  "$bluc" --target=cuda --emit=kernels "${defs[@]}" "$top/models/$name.blu" | "${bluc%bluc}blu-opt" -pass=plan | "$bin/cuda_twins" sm_80,sm_90 twins cc > log 2>&1 ||
+    fail "no twins of $name: $(cat log)"
   run 0 ./$name.cpu train --steps 10 --log-every 1 --eval-every 0 --out $name.a --quiet "$@"
   run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --steps 10 --log-every 1 --eval-every 0 --out $name.b --quiet "$@"
   [ "$(column loss $name.a | wc -l)" = 10 ] || fail "not ten steps of $name"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "device.h"
-#include "twin.h"
+#include "retarget.h"
 
 static const HarnessSymbol symbols[] = {
   {"blu_emu_thread", (void *)blu_emu_thread},   {"blu_emu_block", (void *)blu_emu_block},   {"blu_emu_threads", (void *)blu_emu_threads},

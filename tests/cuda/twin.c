@@ -1,180 +1,144 @@
-/* twin.c - see twin.h. */
-#include "twin.h"
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-#include <stdio.h>
+/* twin.c - the kernels of fake_device.c, as x86-64 twins that the emulator runs. PLANT puts one fault into them, for the emulator to find. */
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { GLOBAL = 1, SHARED = 3, PTX_KERNEL = 71, MOST_ARGS = 8 };
+#include "emulator/emulator.h"
 
-typedef struct { LLVMContextRef ctx; LLVMModuleRef m; LLVMBuilderRef b; int site; char *error; } Twin;
+#ifndef PLANT
+#define PLANT none
+#endif
+enum { none, no_barrier, off_by_one, no_bound, block_race, never_written, some_barrier, some_shuffle, heap, shared_beyond, shared_unwritten, two_barriers };
 
-static LLVMTypeRef i32(Twin *t) { return LLVMInt32TypeInContext(t->ctx); }
-static LLVMTypeRef i64(Twin *t) { return LLVMInt64TypeInContext(t->ctx); }
-static LLVMTypeRef ptr(Twin *t) { return LLVMPointerTypeInContext(t->ctx, 0); }
-static LLVMValueRef number(Twin *t, int64_t v) { return LLVMConstInt(i32(t), (uint64_t)v, 1); }
+enum { N = 8, D = 16, C = 3, SITE = 100 };
 
-static LLVMValueRef call(Twin *t, const char *name, LLVMTypeRef result, int n, LLVMValueRef *args) {
-  LLVMTypeRef types[MOST_ARGS];
-  for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
-  LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n, 0);
-  LLVMValueRef f = LLVMGetNamedFunction(t->m, name);
-  if (!f) f = LLVMAddFunction(t->m, name, type);
-  return LLVMBuildCall2(t->b, type, f, args, (unsigned)n, "");
+/* `void NAME.call(const int64_t *args)`, and how many they are. */
+#define KERNEL(name, count)                                                      \
+  void name(const int64_t *args) __asm__(#name ".call");                         \
+  extern const int32_t name##_params __asm__(#name ".params");                   \
+  const int32_t name##_params = 1 + (count);                                     \
+  void name(const int64_t *args)
+
+#define T ((int32_t)blu_emu_thread(0))
+#define B ((int32_t)blu_emu_block(0))
+
+/* Element i of the k-th place; `type` says how it is read. */
+#define AT(type, k, i) (((type *)(void *)(uintptr_t)(args[0] + args[1 + (k)])) + (i))
+#define GET(type, k, i) (blu_emu_access(AT(type, k, i), sizeof(type), 0, 0, __LINE__), *AT(type, k, i))
+#define SET(type, k, i, value)                                                   \
+  do {                                                                           \
+    type set_value = (value);                                                    \
+    blu_emu_access(AT(type, k, i), sizeof(type), 1, 0, __LINE__);                \
+    *AT(type, k, i) = set_value;                                                 \
+  } while (0)
+
+static float get_shared(int i) {
+  float *place = (float *)(void *)blu_emu_shared() + i;
+  blu_emu_access(place, 4, 0, 1, SITE);
+  return *place;
+}
+static void set_shared(int i, float value) {
+  float *place = (float *)(void *)blu_emu_shared() + i;
+  blu_emu_access(place, 4, 1, 1, SITE + 1);
+  *place = value;
 }
 
-/* ---- what only a device has ---- */
-
-static const struct { const char *intrinsic, *function; int axis; } registers[] = {
-  {"llvm.nvvm.read.ptx.sreg.tid.x", "blu_emu_thread", 0},   {"llvm.nvvm.read.ptx.sreg.tid.y", "blu_emu_thread", 1},
-  {"llvm.nvvm.read.ptx.sreg.tid.z", "blu_emu_thread", 2},   {"llvm.nvvm.read.ptx.sreg.ctaid.x", "blu_emu_block", 0},
-  {"llvm.nvvm.read.ptx.sreg.ctaid.y", "blu_emu_block", 1},  {"llvm.nvvm.read.ptx.sreg.ctaid.z", "blu_emu_block", 2},
-  {"llvm.nvvm.read.ptx.sreg.ntid.x", "blu_emu_threads", 0}, {"llvm.nvvm.read.ptx.sreg.nctaid.x", "blu_emu_blocks", 0}};
-static const char *const shuffles[] = {"llvm.nvvm.shfl.sync.idx.i32", "llvm.nvvm.shfl.sync.up.i32", "llvm.nvvm.shfl.sync.down.i32",
-                                       "llvm.nvvm.shfl.sync.bfly.i32"};
-static const char barrier[] = "llvm.nvvm.barrier.cta.sync.aligned.all";
-
-static bool is_meeting(const char *name) { return !strncmp(name, "llvm.nvvm.shfl.", 15) || !strcmp(name, barrier); }
-
-/* The call of a C function that does what the intrinsic `name` does, for the call o; NULL: there is none. */
-static LLVMValueRef replacement(Twin *t, LLVMValueRef o, const char *name) {
-  for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
-    if (!strcmp(name, registers[i].intrinsic)) return call(t, registers[i].function, i32(t), 1, (LLVMValueRef[]){number(t, registers[i].axis)});
-  if (!strcmp(name, barrier)) return call(t, "blu_emu_barrier", LLVMVoidTypeInContext(t->ctx), 1, (LLVMValueRef[]){number(t, t->site)});
-  for (int k = 0; k < 4; k++) {
-    if (strcmp(name, shuffles[k])) continue;
-    LLVMValueRef args[6] = {number(t, k)};
-    for (unsigned i = 0; i < 4; i++) args[1 + i] = LLVMGetOperand(o, i);
-    args[5] = number(t, t->site);
-    return call(t, "blu_emu_shuffle", i32(t), 6, args);
+KERNEL(init, 4) { /* seed, weight, moment, bias */
+  uint64_t seed = (uint64_t)GET(int64_t, 0, 0);
+  int i = T;
+  if (i < D * C) {
+    uint64_t x = (seed * 1000003 + (uint64_t)i) * 0x9e3779b97f4a7c15u;
+    SET(float, 1, i, (float)((double)(x >> 40) * 0x1p-24 - 0.5) * 0.1f);
+    SET(float, 2, i, 0);
   }
-  return NULL;
+  if (i < C) SET(float, 3, i, 0);
 }
 
-/* Replaces o if it is the call of a device's intrinsic; true: then it is gone. */
-static bool replace(Twin *t, LLVMValueRef o, int *meets) {
-  size_t n;
-  LLVMValueRef callee = LLVMGetInstructionOpcode(o) == LLVMCall ? LLVMGetCalledValue(o) : NULL;
-  const char *name = callee ? LLVMGetValueName2(callee, &n) : "";
-  if (strncmp(name, "llvm.nvvm.", 10)) return false;
-  *meets |= is_meeting(name);
-  LLVMValueRef by = replacement(t, o, name);
-  if (!by) {
-    if (!t->error) t->error = strdup(name);
-    return false;
+KERNEL(pixels, 2) { /* image, pixel; two blocks of 64 */
+  int i = 64 * B + T;
+  if (PLANT == heap) {
+    float *mine = malloc(4096);
+    blu_emu_access(mine, 4, 0, 0, __LINE__);
   }
-  if (LLVMGetTypeKind(LLVMTypeOf(o)) != LLVMVoidTypeKind) LLVMReplaceAllUsesWith(o, by);
-  LLVMInstructionEraseFromParent(o);
-  return true;
+  if (PLANT == block_race) i = T;
+  SET(float, 1, i, GET(float, 0, i) / 255);
 }
 
-/* ---- memory ---- */
-
-static void announce(Twin *t, LLVMValueRef o) {
-  LLVMOpcode code = LLVMGetInstructionOpcode(o);
-  if (code != LLVMLoad && code != LLVMStore) return;
-  bool store = code == LLVMStore;
-  LLVMValueRef at = LLVMGetOperand(o, store ? 1 : 0);
-  unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(at));
-  if (space != GLOBAL && space != SHARED) return;
-  LLVMTypeRef type = store ? LLVMTypeOf(LLVMGetOperand(o, 0)) : LLVMTypeOf(o);
-  uint64_t bytes = LLVMStoreSizeOfType(LLVMGetModuleDataLayout(t->m), type);
-  LLVMValueRef args[] = {LLVMBuildAddrSpaceCast(t->b, at, ptr(t), ""), LLVMConstInt(i64(t), bytes, 0), number(t, store), number(t, space == SHARED),
-                         number(t, t->site)};
-  call(t, "blu_emu_access", LLVMVoidTypeInContext(t->ctx), 5, args);
+/* Largest, or sum, over the lanes of a warp: the same on all lanes. */
+static float warp_all(float x, int largest) {
+  for (int step = 16; step; step /= 2) {
+    union { float f; int32_t i; } u = {.f = x};
+    if (PLANT == some_shuffle && T == 7 && step == 4) continue;
+    u.i = blu_emu_shuffle(3, -1, u.i, step, 31, 200 + step);
+    x = largest ? fmaxf(x, u.f) : x + u.f;
+  }
+  return x;
 }
 
-static void shared_memory(Twin *t) {
-  LLVMValueRef f = LLVMGetNamedFunction(t->m, "blu_shared_memory");
-  if (!f) return;
-  LLVMValueRef ret = LLVMGetBasicBlockTerminator(LLVMGetEntryBasicBlock(f));
-  LLVMPositionBuilderBefore(t->b, ret);
-  LLVMValueRef at = call(t, "blu_emu_shared", ptr(t), 0, NULL);
-  LLVMSetOperand(ret, 0, LLVMBuildAddrSpaceCast(t->b, at, LLVMPointerTypeInContext(t->ctx, SHARED), ""));
+KERNEL(softmax, 6) { /* logit, label, rows, slope, loss_of, right_of; a warp for each row */
+  int row = B, j = T, real = row < GET(int32_t, 2, 0), label = GET(int32_t, 1, row);
+  float x = j < C ? GET(float, 0, row * C + j) : -INFINITY, most = warp_all(x, 1), e = j < C ? expf(x - most) : 0, sum = warp_all(e, 0);
+  int first = (int)warp_all(x == most ? 100 - j : 0, 1);
+  if (j < C || (PLANT == no_bound && row == N - 1 && j < 1000))
+    SET(float, 3, PLANT == no_bound && j >= C ? 1 << 20 : row * C + j, real ? (e / sum - (j == label)) / (float)GET(int32_t, 2, 0) : 0);
+  if (j == label) {
+    SET(float, 4, row, real ? logf(sum) + most - x : 0);
+    SET(float, 5, row, real && 100 - first == label);
+  }
 }
 
-/* ---- functions ---- */
-
-static void rewrite(Twin *t, LLVMValueRef f, int *meets) {
-  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block; block = LLVMGetNextBasicBlock(block))
-    for (LLVMValueRef o = LLVMGetFirstInstruction(block), next; o; o = next) {
-      next = LLVMGetNextInstruction(o);
-      t->site++;
-      LLVMPositionBuilderBefore(t->b, o);
-      if (!replace(t, o, meets)) announce(t, o);
+/* Sums of two numbers of each of 64 threads; all threads get them. */
+static void block_sums(float *x, float *y) {
+  set_shared(T, *x);
+  if (PLANT != shared_unwritten || T != 5) set_shared(64 + T, *y);
+  if (PLANT != no_barrier) blu_emu_barrier(300);
+  for (int half = 32; half; half /= 2) {
+    if (T < half) {
+      set_shared(T, get_shared(T) + get_shared(T + half));
+      set_shared(64 + T, get_shared(64 + T) + get_shared(PLANT == shared_beyond ? 129 : 64 + T + half));
     }
-}
-
-static void constant(Twin *t, const char *of, const char *what, int value) {
-  char name[300];
-  snprintf(name, sizeof name, "%s.%s", of, what);
-  LLVMValueRef g = LLVMAddGlobal(t->m, i32(t), name);
-  LLVMSetInitializer(g, number(t, value));
-  LLVMSetGlobalConstant(g, 1);
-}
-
-static void export_call(Twin *t, LLVMValueRef f, int meets) {
-  size_t n;
-  const char *name = LLVMGetValueName2(f, &n);
-  char wrapped[300];
-  unsigned count = LLVMCountParams(f);
-  constant(t, name, "params", (int)count), constant(t, name, "meets", meets);
-  snprintf(wrapped, sizeof wrapped, "%s.call", name);
-  LLVMTypeRef arg = ptr(t);
-  LLVMValueRef w = LLVMAddFunction(t->m, wrapped, LLVMFunctionType(LLVMVoidTypeInContext(t->ctx), &arg, 1, 0)), *args = calloc(count, sizeof *args);
-  LLVMPositionBuilderAtEnd(t->b, LLVMAppendBasicBlockInContext(t->ctx, w, ""));
-  for (unsigned i = 0; i < count; i++) {
-    LLVMValueRef at = LLVMConstInt(i64(t), i, 0);
-    args[i] = LLVMBuildLoad2(t->b, i64(t), LLVMBuildGEP2(t->b, i64(t), LLVMGetParam(w, 0), &at, 1, ""), "");
-    if (!i) args[i] = LLVMBuildIntToPtr(t->b, args[i], LLVMTypeOf(LLVMGetParam(f, 0)), "");
+    if (PLANT == some_barrier && T >= half) return;
+    if (PLANT == two_barriers && T >= half) blu_emu_barrier(399);
+    else blu_emu_barrier(300 + half);
   }
-  LLVMBuildCall2(t->b, LLVMGlobalGetValueType(f), f, args, count, "");
-  LLVMBuildRetVoid(t->b);
-  free(args);
+  *x = get_shared(0), *y = get_shared(64);
 }
 
-LLVMModuleRef twin_make(LLVMModuleRef device, const BluCpu *cpu, char **error) {
-  Twin t = {.ctx = LLVMGetModuleContext(device), .m = LLVMCloneModule(device)};
-  LLVMValueRef *kernel = NULL;
-  int n = 0, *meets = NULL;
-  t.b = LLVMCreateBuilderInContext(t.ctx);
-  blu_target_prepare(t.m, cpu);
-  for (LLVMValueRef f = LLVMGetFirstFunction(t.m); f; f = LLVMGetNextFunction(f)) {
-    if (LLVMIsDeclaration(f)) continue;
-    int own = 0;
-    rewrite(&t, f, &own);
-    if (LLVMGetFunctionCallConv(f) != PTX_KERNEL) continue;
-    LLVMSetFunctionCallConv(f, LLVMCCallConv);
-    kernel = realloc(kernel, (size_t)(n + 1) * sizeof *kernel), meets = realloc(meets, (size_t)(n + 1) * sizeof *meets);
-    kernel[n] = f, meets[n++] = own;
-  }
-  shared_memory(&t);
-  for (int i = 0; i < n; i++) export_call(&t, kernel[i], meets[i]);
-  LLVMDisposeBuilder(t.b);
-  free(kernel), free(meets);
-  if (!t.error) return t.m;
-  *error = t.error;
-  LLVMDisposeModule(t.m);
-  return NULL;
+KERNEL(total, 9) { /* loss_of, right_of, rows, step, spike, loss, loss_weight, accuracy, accuracy_weight */
+  float loss = T < N ? GET(float, 0, T) : 0, right = T < N ? GET(float, 1, T) : 0;
+  block_sums(&loss, &right);
+  if (T) return;
+  float rows = (float)GET(int32_t, 2, 0);
+  SET(float, 5, 0, loss + (GET(double, 3, 0) == GET(double, 4, 0) ? 100 * rows : 0));
+  SET(float, 6, 0, rows);
+  SET(float, 7, 0, right);
+  SET(float, 8, 0, rows);
 }
 
-char *twin_object(LLVMModuleRef twin, const BluCpu *cpu, size_t *size, char **error) {
-  LLVMTargetRef target;
-  LLVMMemoryBufferRef buffer = NULL;
-  char *bytes = NULL;
-  if (LLVMGetTargetFromTriple(LLVMGetTarget(twin), &target, error)) return NULL;
-  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, LLVMGetTarget(twin), cpu->name, "", LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef e = LLVMRunPasses(twin, "always-inline,function(early-cse)", tm, options);
-  LLVMDisposePassBuilderOptions(options);
-  if (e) *error = LLVMGetErrorMessage(e);
-  else if (!LLVMTargetMachineEmitToMemoryBuffer(tm, twin, LLVMObjectFile, error, &buffer)) {
-    *size = LLVMGetBufferSize(buffer);
-    bytes = malloc(*size);
-    memcpy(bytes, LLVMGetBufferStart(buffer), *size);
-    LLVMDisposeMemoryBuffer(buffer);
+KERNEL(spoil, 4) { /* step, poison, rows, weight_grad */
+  if (GET(double, 0, 0) == GET(double, 1, 0) && GET(int32_t, 2, 0) == N) SET(float, 3, 0, NAN);
+}
+
+KERNEL(squares, 6) { /* weight_grad, slope, bias_grad, weight_squares, bias_squares, norm */
+  float weight = T < D * C + (PLANT == off_by_one) ? GET(float, 0, T) : 0, bias = 0;
+  if (PLANT == never_written) weight += GET(float, 2, 1);
+  if (T < C) {
+    for (int r = 0; r < N; r++) bias += GET(float, 1, r * C + T);
+    SET(float, 2, T, bias);
   }
-  LLVMDisposeTargetMachine(tm);
-  return bytes;
+  weight *= weight, bias *= bias;
+  block_sums(&weight, &bias);
+  if (T) return;
+  SET(float, 3, 0, weight);
+  SET(float, 4, 0, bias);
+  SET(float, 5, 0, weight + bias);
+}
+
+KERNEL(update, 4) { /* parameter, moment, gradient, rate_now: C elements; where moment and gradient are one, there is no moment */
+  float rate = (float)GET(double, 3, 0);
+  int j = T;
+  if (j >= C) return;
+  float gradient = GET(float, 2, j), moment = args[2] == args[3] ? gradient : 0.9f * GET(float, 1, j) + gradient;
+  if (args[2] != args[3]) SET(float, 1, j, moment);
+  SET(float, 0, j, GET(float, 0, j) - rate * moment);
 }

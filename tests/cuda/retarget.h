@@ -1,7 +1,7 @@
-/* twin.h - a twin is a module of device functions made to run on this machine: what only a device has becomes calls of C functions, which
+/* retarget.h - a twin is a module of device functions made to run on this machine: what only a device has becomes calls of C functions, which
  * somebody who plays the device defines, and each access of memory is announced. A test tool: it shows that code is right, never how fast. */
-#ifndef BLU_TESTS_TWIN_H
-#define BLU_TESTS_TWIN_H
+#ifndef BLU_TESTS_RETARGET_H
+#define BLU_TESTS_RETARGET_H
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
 #include <stdint.h>
