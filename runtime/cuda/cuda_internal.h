@@ -147,7 +147,8 @@ bool blu_cuda_good(BluError *err, const BluCudaApi *api, int code, const char *w
 typedef struct {
   const char *name;
   CuFunction function;
-  int32_t shared_bytes; /* the most that a launch wants */
+  int32_t shared_bytes; /* the most that a launch wants, */
+  int64_t threads;      /* and of threads a block */
 } BluCudaCode;
 
 typedef struct {

@@ -69,19 +69,21 @@ static bool note_name(BluError *err, void *user, const BluLaunch *launch, const 
   const BluDeviceLaunch *to = launch->device;
   (void)offset;
   if (!to || !to->function) return true;
+  int64_t threads = (int64_t)to->block[0] * to->block[1] * to->block[2];
   if (launch->offsets >= BLU_CUDA_PARAMETERS)
     return blu_error_set(err, "%s takes %" PRId64 " places, and a function on a device at most %d", to->function, launch->offsets, BLU_CUDA_PARAMETERS - 1);
   for (int64_t i = d->codes - 1; i >= 0; i--) { /* the latest first: loops repeat */
     BluCudaCode *c = &d->code[i];
     if (strcmp(c->name, to->function)) continue;
     if (to->shared_bytes > c->shared_bytes) c->shared_bytes = to->shared_bytes;
+    if (threads > c->threads) c->threads = threads;
     return true;
   }
   if (d->codes == names->room) {
     names->room = names->room ? 2 * names->room : 64;
     d->code = blu_need(realloc(d->code, (size_t)names->room * sizeof *d->code));
   }
-  d->code[d->codes++] = (BluCudaCode){.name = to->function, .shared_bytes = to->shared_bytes};
+  d->code[d->codes++] = (BluCudaCode){.name = to->function, .shared_bytes = to->shared_bytes, .threads = threads};
   return true;
 }
 
@@ -93,6 +95,8 @@ static bool find_code(BluError *err, BluCudaDevice *d, BluCudaCode *c) {
   int code = d->api.module_function(&c->function, d->module, c->name);
   if (!code) code = d->api.function_get(&most, CU_MOST_THREADS, c->function); /* loads it, which may not happen while recording */
   if (!code && c->shared_bytes > ALWAYS_GRANTED) code = d->api.function_set(c->function, CU_DYNAMIC_SHARED, c->shared_bytes);
+  if (!code && c->threads > most)
+    return blu_error_set(err, "%s is launched with %" PRId64 " threads a block, and this device takes at most %d for it", c->name, c->threads, most);
   return blu_cuda_good(err, &d->api, code, what);
 }
 
