@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/kernel.h"
@@ -49,6 +50,27 @@ static LLVMValueRef global(Program *p, LLVMValueRef value) {
 static LLVMValueRef string(Program *p, const char *s) {
   LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, s, strlen(s), 0));
   LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  return g;
+}
+
+static void *z_alloc(void *user, uInt n, uInt size) { return (void)user, blu_alloc((size_t)n * size); }
+static void z_free(void *user, void *memory) { (void)user, free(memory); }
+
+/* Text compressed: the plan of a large model would be half of its trainer. */
+static LLVMValueRef gzip(Program *p, const char *text, int64_t *bytes) {
+  enum { MEMORY = 8, GZIP = 16 + MAX_WBITS };
+  z_stream z = {.next_in = (Bytef *)text, .avail_in = (uInt)strlen(text), .zalloc = z_alloc, .zfree = z_free};
+  int status = deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY);
+  z.avail_out = (uInt)deflateBound(&z, z.avail_in);
+  char *out = blu_alloc(z.avail_out + 1);
+  z.next_out = (Bytef *)out;
+  if (status == Z_OK) status = deflate(&z, Z_FINISH);
+  assert(status == Z_STREAM_END); /* it has memory and room */
+  *bytes = (int64_t)z.total_out;
+  deflateEnd(&z);
+  LLVMValueRef g = global(p, LLVMConstStringInContext2(p->ctx, out, (size_t)*bytes, 1));
+  LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+  free(out);
   return g;
 }
 
@@ -520,12 +542,14 @@ static void emit_table(Program *p) {
   mlirOperationPrint(module, hash_text, &hash);
   hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
+  int64_t plan_bytes;
+  LLVMValueRef packed = gzip(p, plan, &plan_bytes);
   int64_t ntensors = tensors.n, nscalars = scalars.n;
   LLVMValueRef tensor = finish_slots(p, &tensors), scalar = finish_slots(p, &scalars);
   LLVMValueRef fields[] = {
     small(p, BLU_ABI), small(p, p->info->cpu->level == 4 ? BLU_CPU_V4 : p->info->cpu->level == 3 ? BLU_CPU_V3 : BLU_CPU_V2),
     string(p, text_attr(module, "blu.model")), string(p, p->info->compiler), string(p, p->info->cpu->name),
-    string(p, p->info->source_name), string(p, p->info->source), string(p, plan),
+    string(p, p->info->source_name), string(p, p->info->source), packed, number(p, plan_bytes),
     string(p, text_attr(module, "blu.data")), string(p, text_attr(module, "blu.data_args")), number(p, (int64_t)hash),
     number(p, int_attr(module, "blu.arena")), number(p, int_attr(module, "blu.kept")),
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),

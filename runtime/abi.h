@@ -132,7 +132,8 @@ typedef struct {
   const char *target;           /* as given to --cpu */
   const char *source_name;      /* file name as given to the compiler, without folders */
   const char *source;           /* text of the .blu file, NUL-terminated */
-  const char *plan;             /* --emit=plan of this program: text */
+  const char *plan;             /* --emit=plan of this program: text, by gzip */
+  int64_t plan_bytes;           /* of its compressed form */
   const char *data;             /* data source by name ("idx"), "" if the program trains nothing */
   const char *data_args;        /* its arguments as "key=value\n" lines, in the order of the source file */
   uint64_t hash;                /* of program and compiler: checkpoints of another hash void the promise of equal bits */

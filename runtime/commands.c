@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data_internal.h"
 #include "runtime_internal.h"
 
 static int fail(const BluError *err, int code) {
@@ -90,9 +91,19 @@ static int command_plot(const BluProgram *program, const BluOptions *options) {
   return blu_plot_run(&err, program, options) ? BLU_EXIT_OK : fail(&err, BLU_EXIT_FAILED);
 }
 
+static int print_plan(const BluProgram *program) {
+  BluError err;
+  uint8_t *text;
+  int64_t size;
+  if (!blu_bytes_inflate(&err, "the plan", (const uint8_t *)program->plan, program->plan_bytes, &text, &size)) return fail(&err, BLU_EXIT_FAILED);
+  fwrite(text, 1, (size_t)size, stdout);
+  free(text);
+  return BLU_EXIT_OK;
+}
+
 static int command_info(const BluProgram *program, const BluOptions *options) {
-  if (options->plan) fputs(program->plan, stdout);
-  else blu_info_print(program, options);
+  if (options->plan) return print_plan(program);
+  blu_info_print(program, options);
   return BLU_EXIT_OK;
 }
 

@@ -233,3 +233,41 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   mlirModuleDestroy(m);
   return good;
 }
+
+struct HarnessCode { Loaded l; char *arena, *scratch; };
+
+HarnessCode *harness_open(const Setting *set, const char *text, void **in, void **out) {
+  MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
+  MlirOperation f = blu_func_find(m, "f"), end = mlirBlockGetTerminator(blu_func_block(f));
+  MlirValue v = mlirOperationGetOperand(end, 0);
+  BluPort port = {.role = "input", .name = "x", .type = blu_func_arg(f, 0).type};
+  blu_func_set_arg(f, 0, &port);
+  port = (BluPort){.role = "output", .name = "y", .type = blu_value_type(v)};
+  mlirOperationDestroy(end);
+  blu_func_return(f, mlirLocationUnknownGet(set->ctx), 1, &v, &port);
+  HarnessCode *code = calloc(1, sizeof *code);
+  bool good = blu_pass_simplify(m) && blu_pass_expand(m) && blu_pass_simplify(m) && blu_pass_fuse(m) && blu_pass_plan(m) && load(set, m, &code->l);
+  mlirModuleDestroy(m);
+  if (!good) {
+    fail("does not compile", text);
+    harness_close(code);
+    return NULL;
+  }
+  const BluProgram *p = code->l.program;
+  code->arena = aligned_alloc(64, (size_t)(p->arena_bytes + 63) / 64 * 64);
+  code->scratch = aligned_alloc(64, (size_t)p->scratch_bytes / 64 * 64 + 64);
+  *in = code->arena + p->function[0].slot[0].offset;
+  *out = code->arena + p->function[0].slot[1].offset;
+  return code;
+}
+
+void harness_run(HarnessCode *code) {
+  const BluFunction *f = &code->l.program->function[0];
+  run(code->l.program, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+}
+
+void harness_close(HarnessCode *code) {
+  if (code->l.jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(code->l.jit));
+  free(code->arena), free(code->scratch);
+  free(code);
+}

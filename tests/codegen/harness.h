@@ -36,4 +36,11 @@ void harness_seed(uint64_t seed);
 bool harness_check(const Setting *set, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a module that has @f; the module is consumed. `text` names it in messages. */
 bool harness_check_module(const Setting *set, MlirModule m, const char *text);
+
+/* A compiled function @f of expanded IR with one argument and one result, to be run many times: args and results lie at `in` and `out`.
+ * NULL: said what failed. harness_close frees it. */
+typedef struct HarnessCode HarnessCode;
+HarnessCode *harness_open(const Setting *set, const char *text, void **in, void **out);
+void harness_run(HarnessCode *code);
+void harness_close(HarnessCode *code);
 #endif

@@ -256,6 +256,10 @@ static const BluFunction functions[] = {
      .launches = 1, .commit = 1},
 };
 
+/* "plan of fake\n" by gzip -9n */
+static const unsigned char plan[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x2b, 0xc8, 0x49, 0xcc, 0x53, 0xc8, 0x4f, 0x53,
+                                     0x48, 0x4b, 0xcc, 0x4e, 0xe5, 0x02, 0x00, 0x5f, 0x6a, 0x69, 0x8b, 0x0d, 0x00, 0x00, 0x00};
+
 const BluProgram blu_program = {
     .abi = FAKE_ABI,
     .cpu = FAKE_CPU,
@@ -264,7 +268,8 @@ const BluProgram blu_program = {
     .target = "x86-64-test",
     .source_name = "fake.blu",
     .source = "// the source of fake.blu\n",
-    .plan = "plan of fake\n",
+    .plan = (const char *)plan,
+    .plan_bytes = sizeof plan,
     .data = FAKE_DATA,
     .data_args = FAKE_ARGS,
     .hash = FAKE_HASH,
