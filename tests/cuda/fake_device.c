@@ -150,9 +150,13 @@ static const BluFunction functions[] = {
 static const char code[] = "the code of fake_device\n";
 static const BluImage images[] = {{.arch = FAKE_ARCH, .least = FAKE_ARCH ? 0 : 80, .bytes = code, .size = sizeof code - 1}};
 
+/* "plan of fake\n" by gzip -9n */
+static const unsigned char plan[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0x2b, 0xc8, 0x49, 0xcc, 0x53, 0xc8, 0x4f, 0x53,
+                                     0x48, 0x4b, 0xcc, 0x4e, 0xe5, 0x02, 0x00, 0x5f, 0x6a, 0x69, 0x8b, 0x0d, 0x00, 0x00, 0x00};
+
 const BluProgram blu_program = {
     .abi = BLU_ABI, .cpu = BLU_CPU_V2, .model = "fake", .compiler = "bluc test", .target = "x86-64-test", .source_name = "fake.blu",
-    .source = "pixels\nforward\n", .plan = "plan of fake\n", .data = "idx", .data_args = "", .hash = 0x4321,
+    .source = "pixels\nforward\n", .plan = (const char *)plan, .plan_bytes = sizeof plan, .data = "idx", .data_args = "", .hash = 0x4321,
     .arena_bytes = (int64_t)sizeof(Arena) + FAKE_EXTRA, .kept_bytes = O(image), .scratch_bytes = 64, .loop_offsets = 4,
     .tensor = tensors, .tensors = COUNT(tensors), .scalar = scalars, .scalars = COUNT(scalars), .function = functions, .functions = COUNT(functions),
     .image = images, .images = COUNT(images),

@@ -13,6 +13,7 @@ one_line() {
 expect 1 "^error: this program trains on an NVIDIA GPU, and the driver's library can't be opened: libcuda.so.1" $gpu train --data data --out none
 one_line
 expect 0 'device      none that this program can run on here: .*libcuda.so.1' $gpu info
+expect 0 '^plan of fake$' $gpu info --plan
 expect 0 'Apache License' $gpu licenses
 grep -q musl output && fail 'the licenses name musl, which is not inside'
 LD_LIBRARY_PATH=$bin/emulator BLU_EMULATOR_TWINS=$bin/twins
