@@ -45,4 +45,10 @@ mixed=1
 model fashion -D B=20 "${images[@]}"
 model softmax "${images[@]}"
 mixed=
+
+# What is for a machine with a GPU says so where there is none.
+if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
+  run 0 "$top/tests/gpu/run.sh" "$work"
+  says '^trainers on a GPU +SKIPPED: .*libcuda\.so\.1'
+fi
 finish
