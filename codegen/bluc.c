@@ -39,7 +39,7 @@ static const struct { const char *name, *what; } stages[] = {
 /* The passes of each stage, in their order. */
 static const struct { Stage stage; const char *pass; } pipeline[] = {
   {STAGE_GRAD, "bounds"}, {STAGE_GRAD, "differentiate"}, {STAGE_GRAD, "step"},
-  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "simplify"},
+  {STAGE_OPT, "simplify"}, {STAGE_OPT, "expand"}, {STAGE_OPT, "formats"}, {STAGE_OPT, "simplify"},
   {STAGE_KERNELS, "fuse"},
   {STAGE_PLAN, "plan"},
 };
@@ -348,7 +348,7 @@ static int usage(FILE *out, int status) {
     "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
     "  -D NAME=VALUE       replace a `const` of the file\n"
     "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
-    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has\n"
+    "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has, for its caches\n"
     "  --target=TARGET     cpu (default) or cuda: the trainer computes on a GPU, and --cpu is for the code around it\n"
     "  --arch=ARCHS        with --target=cuda: which GPUs get machine code, if ptxas is found; newer ones and all others than the\n"
     "                      oldest get PTX, which their driver compiles (default: sm_80,sm_90); known:\n"

@@ -7,8 +7,13 @@
 
 /* ---- target.c ---- */
 
-typedef struct { const char *name; int level, vector_bits; char tune[64]; } BluCpu; /* name: as LLVM calls it; tune: "" or a processor */
-/* "x86-64-v2", "x86-64-v3", "x86-64-v4" (or v2, v3, v4), "native": the highest of these that this machine has, tuned for it. */
+typedef struct {
+  const char *name;   /* as LLVM calls it */
+  int level, vector_bits;
+  int64_t cache[2];   /* bytes of the first and second cache of a core: how products are cut, never what they give */
+  char tune[64];      /* "" or a processor */
+} BluCpu;
+/* "x86-64-v2", "x86-64-v3", "x86-64-v4" (or v2, v3, v4), "native": the highest of these that this machine has, with its caches, tuned for it. */
 bool blu_cpu_parse(const char *name, BluCpu *cpu);
 
 typedef enum { BLU_FILE_OBJECT, BLU_FILE_ASSEMBLY } BluFileKind;

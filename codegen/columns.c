@@ -51,6 +51,8 @@ static void down(Kernel *k, const Shape *x, LLVMValueRef o, LLVMValueRef column,
   Emit *e = &k->e;
   MlirOperation op = k->info.main;
   BluElem t = blu_value_type(mlirOperationGetOperand(op, 0)).elem;
+  LLVMValueRef place;
+  BluElem stored = blu_kernel_source(k, 0, &place);
   k->count = count;
   State total[MOST_VECTORS] = {{0}}, partial[MOST_VECTORS] = {{0}};
   LLVMValueRef v[2 * MOST_VECTORS], first[2 * MOST_VECTORS];
@@ -68,7 +70,7 @@ static void down(Kernel *k, const Shape *x, LLVMValueRef o, LLVMValueRef column,
   LLVMValueRef index = add(e, mul(e, add(e, mul(e, o, x->n), chain.i), x->inner), column);
   for (int g = 0; g < vectors; g++) {
     LLVMValueRef at = add(e, index, blu_emit_i64(e, (int64_t)g * BLU_LANES));
-    BluEmitVal element = {.elem = t, .u.v = blu_emit_load(e, t, k->place[0], at, count)};
+    BluEmitVal element = {.elem = t, .u.v = blu_emit_load(e, stored, place, at, count)};
     partial[g] = blu_reduce_step(k, op, partial[g], element, chain.i, false);
   }
   values_of(partial, vectors, v);

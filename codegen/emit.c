@@ -1,5 +1,7 @@
 /* emit.c - see emit.h. No fast-math flag is ever set: every operation rounds to its type, in the order written. */
 #include "codegen/emit.h"
+#include "codegen/half.h"
+#include "dialects/format.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +10,7 @@ LLVMTypeRef blu_emit_elem(const Emit *e, BluElem t) {
   switch (t) {
   case BLU_F32: return LLVMFloatTypeInContext(e->ctx);
   case BLU_F64: return LLVMDoubleTypeInContext(e->ctx);
+  case BLU_BF16: case BLU_F16: return e->raw ? LLVMInt16TypeInContext(e->ctx) : LLVMFloatTypeInContext(e->ctx);
   case BLU_I32: return LLVMInt32TypeInContext(e->ctx);
   case BLU_I64: return LLVMInt64TypeInContext(e->ctx);
   case BLU_U8: return LLVMInt8TypeInContext(e->ctx);
@@ -15,7 +18,9 @@ LLVMTypeRef blu_emit_elem(const Emit *e, BluElem t) {
   }
 }
 
-LLVMTypeRef blu_emit_stored(const Emit *e, BluElem t) { return blu_emit_elem(e, t == BLU_BOOL ? BLU_U8 : t); }
+LLVMTypeRef blu_emit_stored(const Emit *e, BluElem t) {
+  return blu_elem_is_half(t) ? LLVMInt16TypeInContext(e->ctx) : blu_emit_elem(e, t == BLU_BOOL ? BLU_U8 : t);
+}
 
 static LLVMTypeRef widened(LLVMTypeRef t, int lanes) { return lanes > 1 ? LLVMVectorType(t, (unsigned)lanes) : t; }
 LLVMTypeRef blu_emit_type(const Emit *e, BluElem t) { return widened(blu_emit_elem(e, t), e->lanes); }
@@ -110,12 +115,14 @@ LLVMValueRef blu_emit_load(Emit *e, BluElem t, LLVMValueRef base, LLVMValueRef i
       at += n;
     }
   }
+  if (blu_elem_is_half(t) && !e->raw) return blu_emit_from_half(e, t, v);
   return t == BLU_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "") : v;
 }
 
 void blu_emit_store(Emit *e, BluElem t, LLVMValueRef value, LLVMValueRef base, LLVMValueRef index, int count) {
   value = blu_emit_splat(e, value);
   if (t == BLU_BOOL) value = LLVMBuildZExt(e->b, value, widened(blu_emit_stored(e, t), e->lanes), "");
+  if (blu_elem_is_half(t) && !e->raw) value = blu_emit_to_half(e, t, value);
   for (int at = 0, n = e->lanes; n >= 1; n /= 2) {
     if (!(count & n)) continue;
     LLVMValueRef part = n == e->lanes ? value : blu_emit_slice(e, value, at, n);
@@ -168,6 +175,8 @@ static BluEmitVal val(BluElem t, LLVMValueRef v) { return (BluEmitVal){.elem = t
 
 static BluEmitVal constant(BluEmit *base, BluElem t, double value) {
   Emit *e = (Emit *)base;
+  value = blu_elem_round(t, value);
+  if (blu_elem_is_half(t) && e->raw) return val(t, blu_emit_splat(e, LLVMConstInt(blu_emit_elem(e, t), blu_half_bits(t, value), 0)));
   return val(t, blu_emit_splat(e, LLVMConstReal(blu_emit_elem(e, t), value)));
 }
 
@@ -204,6 +213,8 @@ static LLVMValueRef clamp(Emit *e, LLVMValueRef v, int64_t lo, int64_t hi) {
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, v, high, ""), high, v, "");
 }
 
+static LLVMValueRef cast(Emit *e, BluElem from, BluElem to, LLVMValueRef v);
+
 /* Towards zero; what is out of range becomes the nearest there is, NaN 0. LLVM has intrinsics for this, whose code takes vectors apart: only
  * i64 goes that way. A number is brought into range first; 2^31 - 1, which f32 doesn't have, afterwards. */
 static LLVMValueRef to_integer(Emit *e, BluElem from, BluElem to, LLVMValueRef v) {
@@ -227,9 +238,33 @@ static LLVMValueRef to_integer(Emit *e, BluElem from, BluElem to, LLVMValueRef v
   return LLVMBuildSelect(e->b, above, blu_emit_splat(e, LLVMConstInt(blu_emit_elem(e, to), INT32_MAX, 0)), x, "");
 }
 
+/* v as an f32 that rounds to a half type as v itself does: exact, or one of the two neighbours, the odd one (Boldo and Melquiond, "Emulation of
+ * a FMA and correctly rounded sums", 2008). Wide integers are cut to 53 bits in the same way before they become doubles. */
+static LLVMValueRef nearest_odd(Emit *e, BluElem from, LLVMValueRef v) {
+  LLVMTypeRef i32 = blu_emit_type(e, BLU_I32), f32 = blu_emit_type(e, BLU_F32), f64 = blu_emit_type(e, BLU_F64);
+  if (from == BLU_U8 || from == BLU_BOOL) return cast(e, from, BLU_F32, v);
+  if (from == BLU_I64) {
+    LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v)), rest = LLVMBuildAnd(e->b, v, blu_emit_splat(e, blu_emit_i64(e, 2047)), "");
+    LLVMValueRef whole = LLVMBuildSub(e->b, v, rest, ""), inexact = LLVMBuildICmp(e->b, LLVMIntNE, rest, zero, "");
+    LLVMValueRef odd = LLVMBuildSelect(e->b, inexact, LLVMBuildOr(e->b, whole, blu_emit_splat(e, blu_emit_i64(e, 2048)), ""), whole, "");
+    LLVMValueRef size = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, v, zero, ""), LLVMBuildNeg(e->b, v, ""), v, "");
+    LLVMValueRef wide = LLVMBuildICmp(e->b, LLVMIntUGE, size, blu_emit_splat(e, blu_emit_i64(e, (int64_t)1 << 53)), "");
+    v = LLVMBuildSelect(e->b, wide, odd, v, "");
+  }
+  LLVMValueRef x = from == BLU_F64 ? v : LLVMBuildSIToFP(e->b, v, f64, ""), y = LLVMBuildFPTrunc(e->b, x, f32, "");
+  LLVMValueRef back = LLVMBuildFPExt(e->b, y, f64, ""), bits = LLVMBuildBitCast(e->b, y, i32, "");
+  LLVMValueRef one = blu_emit_splat(e, LLVMConstInt(LLVMInt32TypeInContext(e->ctx), 1, 0));
+  LLVMValueRef above = LLVMBuildFCmp(e->b, LLVMRealOGT, blu_emit_intrinsic(e, "llvm.fabs", f64, 1, &back), blu_emit_intrinsic(e, "llvm.fabs", f64, 1, &x), "");
+  LLVMValueRef below = LLVMBuildSelect(e->b, above, LLVMBuildSub(e->b, bits, one, ""), bits, "");
+  LLVMValueRef inexact = LLVMBuildFCmp(e->b, LLVMRealONE, back, x, "");
+  return LLVMBuildBitCast(e->b, LLVMBuildSelect(e->b, inexact, LLVMBuildOr(e->b, below, one, ""), bits, ""), f32, "");
+}
+
 static LLVMValueRef cast(Emit *e, BluElem from, BluElem to, LLVMValueRef v) {
   LLVMTypeRef t = blu_emit_type(e, to);
   if (from == to) return v;
+  if (blu_elem_is_half(from)) return cast(e, BLU_F32, to, v);
+  if (blu_elem_is_half(to)) return blu_emit_round_half(e, to, from == BLU_F32 ? v : nearest_odd(e, from, v));
   if (blu_elem_is_float(from) && blu_elem_is_float(to)) return to == BLU_F64 ? LLVMBuildFPExt(e->b, v, t, "") : LLVMBuildFPTrunc(e->b, v, t, "");
   if (blu_elem_is_float(to)) return is_unsigned(from) ? LLVMBuildUIToFP(e->b, v, t, "") : LLVMBuildSIToFP(e->b, v, t, "");
   if (blu_elem_is_float(from)) return to_integer(e, from, to, v);
@@ -383,7 +418,7 @@ static BluEmitVal prim(BluEmit *base, BluPrim p, BluElem t, BluEmitVal va, BluEm
   return va;
 }
 
-void blu_emit_init(Emit *e, LLVMContextRef ctx, LLVMModuleRef module, bool fma) {
-  *e = (Emit){.base = {prim, constant, bits, index_of_point}, .ctx = ctx, .module = module, .lanes = BLU_LANES, .fma = fma,
+void blu_emit_init(Emit *e, LLVMContextRef ctx, LLVMModuleRef module, int level) {
+  *e = (Emit){.base = {prim, constant, bits, index_of_point}, .ctx = ctx, .module = module, .lanes = BLU_LANES, .fma = level >= 3, .f16c = level >= 3,
               .b = LLVMCreateBuilderInContext(ctx)};
 }

@@ -142,6 +142,13 @@ BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluTy
   return result;
 }
 
+BluElem blu_kernel_source(const Kernel *k, int i, LLVMValueRef *place) {
+  MlirValue v = mlirOperationGetOperand(k->info.main, i);
+  if (!mlirValueIsABlockArgument(v)) v = mlirOperationGetOperand(blu_def(v), 0); /* blu_is_widening: fuse.c leaves nothing else there */
+  *place = k->place[mlirBlockArgumentGetArgNumber(v)]; /* one argument may be several operands */
+  return blu_value_type(v).elem;
+}
+
 MlirValue blu_kernel_result(const Kernel *k, int i) { return mlirOperationGetOperand(mlirBlockGetTerminator(k->block), i); }
 
 /* ---- the function ---- */
@@ -150,10 +157,10 @@ static const KernelKind *const kinds[] = {
   [BLU_KERNEL_ROWS] = &blu_kernel_rows, [BLU_KERNEL_COLUMNS] = &blu_kernel_columns,
   [BLU_KERNEL_MATMUL] = &blu_kernel_matmul, [BLU_KERNEL_MOVE] = &blu_kernel_move};
 
-LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch) {
+LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, const BluCpu *cpu, int64_t *pieces, int64_t *scratch) {
   Kernel k = {.func = func, .block = blu_func_block(func), .nin = blu_func_nargs(func), .nout = blu_func_nresults(func)};
-  k.level = level;
-  blu_emit_init(&k.e, ctx, module, level >= 3);
+  k.cpu = cpu;
+  blu_emit_init(&k.e, ctx, module, cpu->level);
   bool is_kernel = blu_kernel_info(func, &k.info);
   assert(is_kernel);
   (void)is_kernel;

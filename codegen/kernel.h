@@ -1,6 +1,7 @@
 /* kernel.h - one kernel function while it is being emitted, and the evaluation of its values at a point of its space. */
 #ifndef BLU_CODEGEN_KERNEL_H
 #define BLU_CODEGEN_KERNEL_H
+#include "codegen/codegen.h"
 #include "codegen/emit.h"
 #include "dialects/map.h"
 #include "passes/kernel.h"
@@ -14,7 +15,7 @@ typedef enum { LEVEL_CALL, LEVEL_ROW, LEVEL_POINT, LEVELS } Level;
 
 typedef struct {
   Emit e;
-  int level;                /* x86-64 level: 2, 3 or 4 */
+  const BluCpu *cpu;
   MlirOperation func;
   BluKernelInfo info;
   LLVMValueRef fn, arena, offsets, scratch, first, last; /* the parameters of BluKernel */
@@ -42,6 +43,9 @@ bool blu_loop_has_code(const char *op);   /* a move whose elements depend on one
 BluEmitVal blu_kernel_eval(Kernel *k, MlirValue v, BluViewKind kind, const BluType *from);
 void blu_kernel_define(Kernel *k, Level level, MlirValue v, BluViewKind kind, BluEmitVal value);
 void blu_kernel_forget(Kernel *k, Level level);   /* the point or row has moved */
+/* How operand i of the kernel's main op lies in memory, and where: as its type says, or as a half type that is widened on the way.
+ * blu_emit_load(.. , the result, place, ..) gives a number of the operand's type in either case. */
+BluElem blu_kernel_source(const Kernel *k, int i, LLVMValueRef *place);
 /* Makes `level` the place where code goes now. */
 void blu_kernel_enter(Kernel *k, Level level, int lanes);
 LLVMValueRef blu_kernel_linear(Kernel *k);        /* row * C + column */
@@ -73,5 +77,5 @@ int64_t blu_kernel_any_size(MlirOperation func);
 int64_t blu_kernel_any_size_pieces(int64_t elements);
 
 /* Emits the function of a kernel into e's module; *pieces and *scratch as BluLaunch and BluProgram want them. */
-LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, int level, int64_t *pieces, int64_t *scratch);
+LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, const BluCpu *cpu, int64_t *pieces, int64_t *scratch);
 #endif

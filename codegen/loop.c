@@ -14,10 +14,11 @@ static LLVMValueRef smaller(Kernel *k, LLVMValueRef a, int64_t b) {
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static MlirValue operand(const Kernel *k, int i) { return mlirOperationGetOperand(k->info.main, i); }
-static LLVMValueRef place(const Kernel *k, int i) { return k->place[mlirBlockArgumentGetArgNumber(operand(k, i))]; }
 static BluEmitVal load(Kernel *k, int i, LLVMValueRef index) {
   BluElem t = blu_value_type(operand(k, i)).elem;
-  return (BluEmitVal){.elem = t, .u.v = blu_emit_load(&k->e, t, place(k, i), index, k->e.lanes)};
+  LLVMValueRef place;
+  BluElem stored = blu_kernel_source(k, i, &place);
+  return (BluEmitVal){.elem = t, .u.v = blu_emit_load(&k->e, stored, place, index, k->e.lanes)};
 }
 static BluEmitVal prim(Kernel *k, BluPrim p, BluElem t, BluEmitVal a, BluEmitVal b, BluEmitVal c) {
   return k->e.base.prim(&k->e.base, p, t, a, b, c);

@@ -22,10 +22,11 @@ static BluEmitVal load_element(void *user, int operand, BluEmitVal index) {
   Kernel *k = r->k;
   MlirValue v = mlirOperationGetOperand(k->info.main, operand);
   BluElem t = blu_value_type(v).elem;
-  LLVMValueRef base = k->place[mlirBlockArgumentGetArgNumber(v)];
+  LLVMValueRef base;
+  BluElem stored = blu_kernel_source(k, operand, &base);
   bool wide = r->wide >> operand & 1;
   k->e.lanes = wide ? BLU_LANES : 1;
-  LLVMValueRef x = blu_emit_load(&k->e, t, base, index.u.v, wide ? r->count : 1);
+  LLVMValueRef x = blu_emit_load(&k->e, stored, base, index.u.v, wide ? r->count : 1);
   k->e.lanes = 1; /* indices and conditions are scalars */
   return (BluEmitVal){.elem = t, .u.v = x};
 }
@@ -74,6 +75,7 @@ static void body(Kernel *k) {
     return;
   }
   const BluRule *rule = blu_op_of(k->info.main)->rule;
+  e->raw = rule->exact && blu_elem_is_half(s.out.elem);
   BluRun run[BLU_MAX_RUNS], whole = {0, columns, 0};
   int runs = rule->runs ? rule->runs(&s, run) : 0;
   Loop row;
@@ -88,6 +90,7 @@ static void body(Kernel *k) {
   for (int i = 0; i < runs; i++) move_run(k, &s, at, row.i, &run[i], BLU_LANES);
   if (!runs) move_run(k, &s, at, row.i, &whole, 1);
   blu_loop_end(e, &row, NULL);
+  e->raw = false;
   LLVMBuildRetVoid(e->b);
 }
 

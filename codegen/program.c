@@ -88,14 +88,15 @@ static int64_t role_of(const char *role) {
     {"param", BLU_ROLE_PARAM}, {"state", BLU_ROLE_STATE}, {"data", BLU_ROLE_DATA},     {"rows", BLU_ROLE_ROWS},
     {"run", BLU_ROLE_RUN},     {"step", BLU_ROLE_STEP},   {"seed", BLU_ROLE_SEED},     {"input", BLU_ROLE_INPUT},
     {"output", BLU_ROLE_OUTPUT}, {"sum", BLU_ROLE_SUM},   {"weight", BLU_ROLE_WEIGHT}, {"squares", BLU_ROLE_SQUARES},
-    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}};
+    {"norm", BLU_ROLE_NORM},   {"cache", BLU_ROLE_CACHE},    {"gradient", BLU_ROLE_GRADIENT}, {"total", BLU_ROLE_TOTAL}, {"scale", BLU_ROLE_SCALE}};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
     if (!strcmp(roles[i].name, role)) return roles[i].role;
   return -1;
 }
 
 static const int dtype_of[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
-                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
+                                        [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL,
+                                        [BLU_BF16] = BLU_DTYPE_BF16, [BLU_F16] = BLU_DTYPE_F16};
 
 static const char *text_attr(MlirOperation op, const char *name) {
   MlirAttribute a = mlirOperationGetAttributeByName(op, ref(name));
@@ -333,7 +334,9 @@ static LLVMValueRef launches(Program *p, MlirOperation f, const Nest *nest, int6
   return a;
 }
 
-static bool is_scalar_role(int64_t r) { return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL; }
+static bool is_scalar_role(int64_t r) {
+  return r == BLU_ROLE_RUN || r == BLU_ROLE_STEP || r == BLU_ROLE_SEED || r == BLU_ROLE_ROWS || r == BLU_ROLE_TOTAL || r == BLU_ROLE_SCALE;
+}
 static bool is_tensor_role(int64_t r) { return r == BLU_ROLE_PARAM || r == BLU_ROLE_STATE; }
 
 static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots *scalars) {
@@ -397,11 +400,11 @@ static int64_t size_of(LLVMValueRef fn) { /* in instructions */
 /* The function of a kernel, in the part that has least to do so far; the program's module then declares it. */
 static LLVMValueRef emit_kernel(Program *p, MlirOperation f, int64_t *load, int64_t *pieces, int64_t *scratch) {
   int to = 0;
-  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu->level, pieces, scratch);
+  if (!p->info->parts) return blu_kernel_emit(p->ctx, p->module, f, p->info->cpu, pieces, scratch);
   for (int i = 1; i < p->info->parts; i++)
     if (load[i] < load[to]) to = i;
   LLVMModuleRef part = p->info->part[to];
-  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu->level, pieces, scratch);
+  LLVMValueRef fn = blu_kernel_emit(LLVMGetModuleContext(part), part, f, p->info->cpu, pieces, scratch);
   char name[256];
   snprintf(name, sizeof name, "blu_kernel.%s", text_attr(f, "sym_name")); /* no name of the runtime or of C's */
   LLVMSetValueName2(fn, name, strlen(name));

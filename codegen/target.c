@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "codegen/codegen.h"
 #include <llvm-c/Support.h>
 #include "dialects/memory.h"
 
 static const BluCpu cpus[] = {
-  {"x86-64-v2", 2, 128, ""}, {"x86-64-v3", 3, 256, ""}, {"x86-64-v4", 4, 512, ""}};
+  {"x86-64-v2", 2, 128, {32 << 10, 256 << 10}, ""}, {"x86-64-v3", 3, 256, {32 << 10, 512 << 10}, ""},
+  {"x86-64-v4", 4, 512, {32 << 10, 1 << 20}, ""}};
 
 static int host_level(void) {
   __builtin_cpu_init();
@@ -28,6 +30,11 @@ bool blu_cpu_parse(const char *name, BluCpu *cpu) {
   for (int i = 0; i < 3; i++) {
     if (native ? cpus[i].level != host_level() : strcmp(name, cpus[i].name) && strcmp(name, cpus[i].name + strlen("x86-64-"))) continue;
     *cpu = cpus[i];
+    static const int names[2] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
+    for (int c = 0; native && c < 2; c++) { /* 0: the system doesn't know */
+      long bytes = sysconf(names[c]);
+      if (bytes >= cpu->cache[c] / 4) cpu->cache[c] = bytes;
+    }
     char *host = native ? LLVMGetHostCPUName() : NULL;
     if (host) snprintf(cpu->tune, sizeof cpu->tune, "%s", host);
     LLVMDisposeMessage(host);

@@ -13,7 +13,8 @@ enum { MOST_BYTES = 2040 << 20 };
 
 static int32_t dtype_of(BluElem e) {
   static const int32_t dtypes[BLU_ELEMS] = {[BLU_F32] = BLU_DTYPE_F32, [BLU_F64] = BLU_DTYPE_F64, [BLU_I32] = BLU_DTYPE_I32,
-                                            [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL};
+                                            [BLU_I64] = BLU_DTYPE_I64, [BLU_U8] = BLU_DTYPE_U8,   [BLU_BOOL] = BLU_DTYPE_BOOL,
+                                            [BLU_BF16] = BLU_DTYPE_BF16, [BLU_F16] = BLU_DTYPE_F16};
   return dtypes[e];
 }
 
@@ -49,7 +50,7 @@ static bool check(BluError *err, const char *path, MlirModule planned, const Blu
     return blu_error_set(err, "%s: %lld bytes, and a program can hold %d; the trainer's `import` takes larger files", path, (long long)*bytes, MOST_BYTES);
   BluProgram program = tensors_of(planned);
   blu_error_set(err, "%s: these are not the tensors of this program:", path);
-  bool good = !blu_safetensors_differences(err, &program, BLU_PICK_MODEL, file, NULL, "the file");
+  bool good = !blu_safetensors_differences(err, &program, BLU_PICK_MODEL, file, NULL, "the file", false);
   free((void *)program.tensor);
   if (!good) return false;
   void *map = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -103,6 +103,14 @@ def Blu_CastOp : Blu_Value<"cast", (ins Blu_Tensor:$x, Elem:$to)> {
   let builtin = 0;
 }
 
+def Blu_RoundToOp : Blu_Value<"round_to", (ins Blu_Tensor:$x, Int:$exponent, Int:$mantissa, OptionalAttr<Flag>:$denormals,
+    OptionalAttr<Flag>:$saturate)> {
+  let summary = "x to the nearest number of the format with so many exponent bits (2 to 8) and mantissa bits (1 to 23), the even one of two "
+      "that are as near: as IEEE 754 makes it, bf16 is 8 and 7, f16 5 and 10. denormals (true if not given): else numbers below the least "
+      "normal one are 0; saturate (false if not given): what is too large becomes the greatest number, else infinity";
+  let gradient = "ct, 0 where |x| is greater than the greatest number";
+}
+
 // ---- made from indices, and moved ----
 def Blu_ConstantOp : Blu_Value<"constant", (ins Real:$value, Elem:$elem, Ints:$shape)> {
   let summary = "one value everywhere";

@@ -18,7 +18,10 @@ enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 6, BLU_MAX_ATTRS = 8 };
 
 /* ---- types ---- */
 
-typedef enum { BLU_F32, BLU_F64, BLU_I32, BLU_I64, BLU_U8, BLU_BOOL, BLU_ELEMS } BluElem;
+typedef enum { BLU_F32, BLU_F64, BLU_BF16, BLU_F16, BLU_SIM, BLU_I32, BLU_I64, BLU_U8, BLU_BOOL, BLU_ELEMS } BluElem;
+
+/* BLU_SIM: a number of the simulated format that the module's attribute `blu.format` describes; in IR tf32, which nothing else uses, until
+ * the pass formats makes f32 of it. It has no spelling of its own: the language knows it as `float`. */
 
 /* A tensor type. `name` and `unit` serve the front end alone and don't exist in IR: a dimension remembers the name that
  * it was declared with ("B", or NULL), and whether it is a unit dimension, one that may stretch. */
@@ -33,6 +36,8 @@ typedef struct {
 const char *blu_elem_name(BluElem e);              /* "f32": the language's spelling */
 bool blu_elem_parse(const char *name, BluElem *e); /* false: no such type */
 bool blu_elem_is_float(BluElem e);
+bool blu_elem_is_half(BluElem e);                  /* bf16, f16 or simulated: computed in f32, each result rounded once */
+BluElem blu_elem_compute(BluElem e);               /* what ops on elements of e compute and accumulate in: f32 for the half types, else e */
 int blu_elem_bytes(BluElem e);                     /* in memory; a bool takes one byte */
 int64_t blu_type_count(const BluType *t);          /* number of elements; 1 for rank 0 */
 bool blu_type_same(const BluType *a, const BluType *b); /* element type and sizes; names and units don't count */
@@ -125,6 +130,8 @@ typedef struct {
   int (*runs)(const BluSig *s, BluRun *run); /* MOVE only: the runs of a row, in order; 0, or NULL: one element at a time */
   MlirValue (*expand)(BluBuilder *b, const BluSig *s, const MlirValue *in);           /* COMPOSITE; ELEMENT: a form that is better to compile */
   bool nodiff;                            /* integer-valued or piecewise constant: the gradient is zero, not missing */
+  bool narrow;                            /* COMPOSITE: expands in the type of its operands; others expand half types in f32 */
+  bool exact;                             /* results are operands' elements or other numbers of their type: nothing to round on half types */
   const BluOpCase *cases;                 /* ended by one with body == NULL */
   /* In the place of `cases`, for an op that no target has code for yet, or whose expansion holds such an op: op tests run
    * these, kernel tests don't. A primitive with `uncoded` is refused at the user's line when code is asked for. NULL: none. */
@@ -183,6 +190,8 @@ MlirValue blu_reshape_to(BluBuilder *b, MlirValue x, const BluType *t);
 MlirValue blu_cast_to(BluBuilder *b, MlirValue x, BluElem e);
 MlirValue blu_reduce(BluBuilder *b, const char *name, MlirValue x, int naxes, const int64_t *axes, bool keep);
 BluType blu_value_type(MlirValue v);
+/* What a composite, or an elementwise op with `expand`, stands for. On half types that is in f32, and the result is rounded once. */
+MlirValue blu_expand_op(BluBuilder *b, MlirOperation op);
 
 /* Functions: arguments and results carry dictionaries such as {blu.name = "fc1.weight", blu.role = "param"}; docs/ir.md
  * lists the roles. `name` is what blu.name holds. */
@@ -239,6 +248,7 @@ MlirOperation blu_scan_body(MlirOperation scan);  /* the function, found through
 BluType blu_scan_slice(const BluType *t);         /* without the leading dimension */
 BluType blu_scan_stack(const BluType *t, int64_t steps);
 bool blu_is_body(MlirOperation func);             /* a private function that is no kernel */
+void blu_func_retype(MlirOperation func);        /* writes the function's type again, after types of its values have changed */
 void blu_set_body(MlirOperation func);            /* makes it private */
 
 /* ---- gradient rules ---- */
@@ -253,6 +263,8 @@ struct BluVjp {
   bool need[BLU_MAX_IN];    /* operand i leads to something that is differentiated */
 };
 
+/* Calls the rule of v->op. Where it is of several ops on half types, they are in f32, and its cotangents rounded at the end. */
+void blu_vjp_run(BluVjp *v);
 /* x * y where a zero cotangent x gives zero whatever y is (infinity, NaN): y is used only where x != 0. */
 MlirValue blu_strong_mul(BluBuilder *b, MlirValue ct, MlirValue factor);
 
@@ -266,11 +278,13 @@ struct BluRefCall {
 
 /* Runs a function of one block (blu ops, calls of other functions of the module) through the rules' ref.
  * args[i] points at count(arg i) doubles; results[i] is malloc'ed here, the caller frees it, NULL after an error. f32 values are *not*
- * rounded, but constants and what is made of constants alone: this is the meaning in exact arithmetic, as near as double comes.
+ * rounded, but constants and what is made of constants alone: this is the meaning in exact arithmetic, as near as double comes. Values
+ * of the half types are: they are the numbers that a user asked for.
  * false: an op without ref, named in why, or a call of what can't be called. */
 bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why);
 /* What the stop_gradients of a run gave, in order. A zeroed one records; with `replay`, runs of the same function take these values for
- * the op's: so do differences of a function whose gradient leaves something out. held NULL: neither. */
+ * the op's: so do differences of a function whose gradient leaves something out. held NULL: neither. Here values of the half types are not
+ * rounded either, nor those of round_to: a difference of rounded numbers is no slope. */
 typedef struct { double **v; int n, next; bool replay; } BluHeld;
 bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why);
 void blu_held_free(BluHeld *held);

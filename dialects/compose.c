@@ -45,12 +45,67 @@ MlirValue blu_centre(BluBuilder *b, MlirValue x, int naxes, const int64_t *axes)
   return blu_build2(b, "sub", x, blu_broadcast_to(b, blu_build2(b, "add", rough, rest), &t));
 }
 
+/* ---- half types: inside of what consists of several ops, all is f32 ---- */
+
+static bool has_half(const BluSig *s) {
+  bool half = blu_elem_is_half(s->out.elem);
+  for (int i = 0; i < s->nin; i++) half |= blu_elem_is_half(s->in[i].elem);
+  return half;
+}
+
+static void widen(BluBuilder *b, BluSig *s, MlirValue *in) {
+  for (int i = 0; i < s->nin; i++) {
+    s->in[i].elem = blu_elem_compute(s->in[i].elem);
+    if (blu_elem_is_float(s->in[i].elem)) in[i] = blu_cast_to(b, in[i], s->in[i].elem);
+  }
+  s->out.elem = blu_elem_compute(s->out.elem);
+}
+
+/* x as e; what was widened from e alone is taken as it was. */
+static MlirValue narrowed(BluBuilder *b, MlirValue x, BluElem e) {
+  MlirOperation d = blu_def(x);
+  if (blu_is(d, "cast") && blu_value_type(mlirOperationGetOperand(d, 0)).elem == e && blu_elem_is_half(e)) return mlirOperationGetOperand(d, 0);
+  return blu_cast_to(b, x, e);
+}
+
+MlirValue blu_expand_op(BluBuilder *b, MlirOperation o) {
+  const BluRule *rule = blu_op_of(o)->rule;
+  BluSig s;
+  MlirValue in[BLU_MAX_IN];
+  blu_sig_of(o, &s);
+  BluElem out = s.out.elem;
+  for (int i = 0; i < s.nin; i++) in[i] = mlirOperationGetOperand(o, i);
+  if (!rule->narrow && has_half(&s)) widen(b, &s, in);
+  return blu_cast_to(b, rule->expand(b, &s, in), out);
+}
+
+/* The gradient is one op on the cotangent, or none, which rounds to its type anyway. */
+static bool is_one_op(MlirOperation o) { return blu_is(o, "add") || blu_is(o, "sub") || blu_is(o, "mul") || blu_is(o, "cast"); }
+
+void blu_vjp_run(BluVjp *v) {
+  const BluRule *rule = blu_op_of(v->op)->rule;
+  bool several = rule->kind == BLU_KIND_ELEMENT ? !is_one_op(v->op) : rule->kind == BLU_KIND_COMPOSITE && !rule->narrow;
+  if (!several || !has_half(&v->sig)) {
+    rule->vjp(v);
+    return;
+  }
+  BluVjp wide = *v;
+  MlirValue in[BLU_MAX_IN];
+  for (int i = 0; i < v->sig.nin; i++) in[i] = v->in[i];
+  widen(v->b, &wide.sig, in);
+  wide.in = in;
+  wide.out = blu_cast_to(v->b, v->out, wide.sig.out.elem);
+  wide.ct = blu_cast_to(v->b, v->ct, wide.sig.out.elem);
+  rule->vjp(&wide);
+  for (int i = 0; i < v->sig.nin; i++)
+    if (!mlirValueIsNull(wide.dx[i])) v->dx[i] = narrowed(v->b, wide.dx[i], v->sig.in[i].elem);
+}
+
 /* ---- gradients by expansion ---- */
 
 typedef struct { BluBuilder *b; BluMap active, ct; } Walk;
 
 static void pull_back(Walk *w, MlirOperation o) {
-  const BluOp *op = blu_op_of(o);
   MlirValue out = mlirOperationGetResult(o, 0), in[BLU_MAX_IN];
   void *ct = blu_map_get(&w->ct, out.ptr);
   if (!ct || !blu_map_get(&w->active, out.ptr)) return;
@@ -60,7 +115,7 @@ static void pull_back(Walk *w, MlirOperation o) {
     in[i] = mlirOperationGetOperand(o, i);
     v.need[i] = blu_map_get(&w->active, in[i].ptr) != NULL;
   }
-  op->rule->vjp(&v);
+  blu_vjp_run(&v);
   for (int i = 0; i < v.sig.nin; i++) {
     if (!v.need[i] || mlirValueIsNull(v.dx[i])) continue;
     void *before = blu_map_get(&w->ct, in[i].ptr);

@@ -60,7 +60,7 @@ BluEmitVal blu_emit_no_element(BluEmit *e, BluElem t);  /* what is read where an
 int blu_run_add(BluRun *run, int n, int64_t from, int64_t to, unsigned operands);
 int64_t blu_row_length(const BluType *t); /* its last dimension; 1 for rank 0 */
 
-/* v as a constant of element type e has it: rounded for f32. References of composites use the number that their expansion has. */
+/* v as the expansion of a composite over element type e has it as a constant: rounded to what it computes in. References use the same. */
 double blu_rounded(BluElem e, double v);
 /* Coordinates in t of the linear index i, and back. */
 void blu_coordinates(const BluType *t, int64_t i, int64_t *at);

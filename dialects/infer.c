@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 
 bool blu_refuse(BluWhy *why, const char *label, int operand, const char *format, ...) {
@@ -128,7 +129,7 @@ int64_t blu_index_in(const BluType *t, const BluType *space, int64_t i) {
   return at;
 }
 
-double blu_rounded(BluElem e, double v) { return e == BLU_F32 ? (float)v : v; }
+double blu_rounded(BluElem e, double v) { return blu_elem_round(blu_elem_compute(e), v); }
 
 void blu_coordinates(const BluType *t, int64_t i, int64_t *at) {
   for (int d = t->rank - 1; d >= 0; i /= t->dim[d--]) at[d] = i % t->dim[d];

@@ -1,9 +1,11 @@
 /* interp.c - runs functions through the ops' reference rules in double: the oracle of every later stage.
  *
  * Nothing is rounded to f32 but constants, and what the ops that passes/simplify.c folds make of constants alone, so that folding changes
- * no result here. What remains: a composite of constants alone is not rounded, and the ops that it expands to may be. */
+ * no result here. Half types are rounded to, op by op, unless a run asks for exact arithmetic. What remains: a composite of constants alone
+ * is not rounded, and the ops that it expands to may be. */
 #include <stdlib.h>
 #include <string.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 #include "dialects/map.h"
 #include "mlir-c/BuiltinAttributes.h"
@@ -142,7 +144,12 @@ static bool run_op(MlirOperation m, const BluOp *op, BluHeld *held, BluMap *valu
   }
   op->rule->ref(&c);
   if (held && blu_is(m, "stop_gradient")) hold(held, c.out, n);
-  for (int64_t i = 0; constant && i < n; i++) c.out[i] = blu_rounded(sig.out.elem, c.out[i]);
+  bool rounds = !held && blu_elem_is_half(sig.out.elem);
+  BluFormat simulated;
+  if (rounds && sig.out.elem == BLU_SIM && blu_module_format(blu_module_of(m), &simulated))
+    for (int64_t i = 0; i < n; i++) c.out[i] = blu_format_round(&simulated, c.out[i]);
+  if (held && blu_is(m, "round_to")) memcpy(c.out, c.in[0], (size_t)n * sizeof *c.out);
+  for (int64_t i = 0; (constant || rounds) && i < n; i++) c.out[i] = blu_elem_round(sig.out.elem, c.out[i]);
   bind(values, mlirOperationGetResult(m, 0), (Tensor){.data = c.out, .constant = constant, .owned = true});
   return true;
 }
@@ -175,17 +182,26 @@ static bool run_func(MlirModule m, MlirOperation func, BluHeld *held, int depth,
   return good;
 }
 
-bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why) {
-  return blu_interp_run_held(m, func, args, results, NULL, why);
-}
-
-bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why) {
+/* held: nothing of the half types is rounded. */
+static bool run(MlirModule m, MlirOperation func, BluHeld *held, const double *const *args, double **results, BluWhy *why) {
   int nargs = blu_func_nargs(func), nresults = blu_func_nresults(func);
-  if (held) held->next = 0;
   Tensor *in = blu_alloc_zeroed((size_t)nargs + 1, sizeof *in), *out = blu_alloc_zeroed((size_t)nresults + 1, sizeof *out);
   for (int i = 0; i < nargs; i++) in[i].data = (double *)(uintptr_t)args[i]; /* never written */
   bool good = run_func(m, func, held, 0, in, out, why);
   for (int i = 0; i < nresults; i++) results[i] = out[i].data;
   free(in), free(out);
+  return good;
+}
+
+bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args, double **results, BluWhy *why) {
+  return run(m, func, NULL, args, results, why);
+}
+
+bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why) {
+  BluHeld nothing = {0};
+  BluHeld *used = held ? held : &nothing;
+  used->next = 0;
+  bool good = run(m, func, used, args, results, why);
+  blu_held_free(&nothing);
   return good;
 }

@@ -86,6 +86,17 @@ bool blu_targets_device(MlirModule m) {
   return !mlirAttributeIsNull(a) && mlirAttributeIsAString(a) && mlirStringRefEqual(mlirStringAttrGetValue(a), ref("cuda"));
 }
 
+void blu_func_retype(MlirOperation f) {
+  MlirBlock block = blu_func_block(f);
+  MlirOperation end = mlirBlockGetTerminator(block);
+  int nargs = (int)mlirBlockGetNumArguments(block), n = (int)mlirOperationGetNumOperands(end);
+  MlirType *types = blu_alloc(((size_t)nargs + (size_t)n + 1) * sizeof *types);
+  for (int i = 0; i < nargs; i++) types[i] = mlirValueGetType(mlirBlockGetArgument(block, i));
+  for (int i = 0; i < n; i++) types[nargs + i] = mlirValueGetType(mlirOperationGetOperand(end, i));
+  mlirOperationSetAttributeByName(f, ref("function_type"), mlirTypeAttrGet(mlirFunctionTypeGet(mlirOperationGetContext(f), nargs, types, n, types + nargs)));
+  free(types);
+}
+
 MlirOperation blu_func_find(MlirModule m, const char *name) {
   for (MlirOperation o = mlirBlockGetFirstOperation(mlirModuleGetBody(m)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     MlirAttribute a = mlirOperationGetAttributeByName(o, ref("sym_name"));

@@ -2,6 +2,7 @@
  * them: conv2d (a matrix product of patches and weights), max_pool, avg_pool. */
 #include <math.h>
 #include <stdio.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 
 #define NO_CASES ((const BluOpCase[]){{0}})
@@ -86,7 +87,7 @@ static void ref_patches(BluRefCall *c) {
   Axis axis[2];
   BluWhy why;
   int64_t at[BLU_MAX_RANK];
-  double fill = blu_attr_real(&c->sig->attrs, "value", 0);
+  double fill = blu_elem_round(c->sig->out.elem, blu_attr_real(&c->sig->attrs, "value", 0));
   set_kernel(c->sig, axis);
   windows(c->sig, &why, false, axis);
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) {
@@ -125,7 +126,7 @@ static void vjp_patches(BluVjp *v) {
   v->dx[X] = blu_build(v->b, "unpatch", &as, 1, &v->ct);
 }
 
-const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .labels = "float rank window window-fits", .infer = infer_patches,
+const BluRule blu_rule_patches = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "float rank window window-fits", .infer = infer_patches,
     .vjp = vjp_patches,
   .ref = ref_patches, .move = move_patches, .runs = runs_channels, .cases = (const BluOpCase[]){
     {"%x: tensor<1x4x3x2xf64>", "%r = blu.patches %x {kernel = array<i64: 2>, pad = array<i64: 1>, value = 0.5} : "
@@ -356,12 +357,16 @@ static void vjp_conv2d(BluVjp *v) {
     MlirValue p = blu_product(&to.b, ct, false, mlirBlockGetArgument(to.b.block, n - 1), false), of = blu_reshape_to(&to.b, p, &six);
     out[results++] = blu_build(&to.b, "unpatch", &as, 1, &of);
   }
-  if (v->need[W]) out[results++] = blu_product(&to.b, ct, true, windows_of(&to.b, &im, mlirBlockGetArgument(to.b.block, 1), x->elem), false);
+  BluElem wide = blu_elem_compute(x->elem); /* sums of a step and over the steps are rounded together, once */
+  if (v->need[W]) {
+    MlirValue p = blu_cast_to(&to.b, windows_of(&to.b, &im, mlirBlockGetArgument(to.b.block, 1), x->elem), wide);
+    out[results++] = blu_product(&to.b, blu_cast_to(&to.b, ct, wide), true, p, false);
+  }
   MlirOperation scan = close_steps(&to, v->b, im.steps, sequences, results, out);
   if (v->need[X]) v->dx[X] = blu_reshape_to(v->b, mlirOperationGetResult(scan, 0), x);
   if (!v->need[W]) return;
   BluAttrs first = blu_attr_set_ints((BluAttrs){0}, "axis", 1, (int64_t[]){0});
-  MlirValue stack = mlirOperationGetResult(scan, results - 1), sum = blu_build(v->b, "sum", &first, 1, &stack);
+  MlirValue stack = mlirOperationGetResult(scan, results - 1), sum = blu_cast_to(v->b, blu_build(v->b, "sum", &first, 1, &stack), x->elem);
   BluType four = blu_type_make(x->elem, 4, (int64_t[]){w->dim[0], w->dim[2], w->dim[3], w->dim[1]});
   v->dx[W] = blu_transposed(v->b, blu_reshape_to(v->b, sum, &four), (int64_t[]){0, 3, 1, 2});
 }
@@ -395,7 +400,7 @@ static MlirValue expand_conv2d(BluBuilder *b, const BluSig *s, const MlirValue *
 #define CONV(x, w, attrs, out)                                         \
   {"%x: tensor<" x "xf64>, %w: tensor<" w "xf64>",                      \
    "%r = blu.conv2d %x, %w " attrs ": (tensor<" x "xf64>, tensor<" w "xf64>) -> tensor<" out "xf64>", -1, 1, 0}
-const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank same-type groups-divide same-channels window "
+const BluRule blu_rule_conv2d = {.kind = BLU_KIND_COMPOSITE, .narrow = true, .labels = "float rank same-type groups-divide same-channels window "
     "window-fits",
   .infer = infer_conv2d, .vjp = vjp_conv2d, .ref = ref_conv2d, .expand = expand_conv2d,
       .tolerance = 4e-6 /* as a product */,
@@ -462,9 +467,9 @@ static MlirValue expand_avg_pool(BluBuilder *b, const BluSig *s, const MlirValue
 #define POOLS(op) (const BluOpCase[]){                                                                                                \
     {"%x: tensor<1x4x6x2xf64>", "%r = blu." op " %x {kernel = array<i64: 2>} : (tensor<1x4x6x2xf64>) -> tensor<1x2x3x2xf64>", -1, 1, 0}, \
     {"%x: tensor<2x5x4x1xf64>", "%r = blu." op " %x {kernel = array<i64: 3, 2>, stride = array<i64: 2, 1>, pad = array<i64: 1, 0>} : (tensor<2x5x4x1xf64>) -> tensor<2x3x3x1xf64>", -1, 1, 0}, {0}}
-const BluRule blu_rule_max_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
+const BluRule blu_rule_max_pool = {.kind = BLU_KIND_COMPOSITE, .narrow = true, .labels = "float rank window window-fits pad-half",
     .infer = infer_pool,
   .vjp = blu_vjp_by_expansion, .ref = ref_max_pool, .expand = expand_max_pool, .tolerance = 1.2e-7, .cases = POOLS("max_pool")};
-const BluRule blu_rule_avg_pool = {.kind = BLU_KIND_COMPOSITE, .labels = "float rank window window-fits pad-half",
+const BluRule blu_rule_avg_pool = {.kind = BLU_KIND_COMPOSITE, .narrow = true, .labels = "float rank window window-fits pad-half",
     .infer = infer_pool,
   .vjp = blu_vjp_by_expansion, .ref = ref_avg_pool, .expand = expand_avg_pool, .tolerance = 1e-6, .cases = POOLS("avg_pool")};

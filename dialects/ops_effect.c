@@ -16,7 +16,7 @@ static MlirValue expand_stop_gradient(BluBuilder *b, const BluSig *s, const Mlir
   return in[0];
 }
 
-const BluRule blu_rule_stop_gradient = {.kind = BLU_KIND_COMPOSITE, .infer = blu_infer_same, .ref = ref_stop_gradient,
+const BluRule blu_rule_stop_gradient = {.kind = BLU_KIND_COMPOSITE, .narrow = true, .infer = blu_infer_same, .ref = ref_stop_gradient,
   .expand = expand_stop_gradient, .nodiff = true,
   .cases = (const BluOpCase[]){ /* integers: differences of floats would see a slope */
     {"%a: tensor<3x5xi32>", "%r = blu.stop_gradient %a : tensor<3x5xi32>", 0, 0, 9}, {0}}};

@@ -1,6 +1,7 @@
 /* ops_elementwise.c - result element i from the operands' elements i. Operands have one shape and one element type: the
  * front end inserts broadcasts and casts, and the gradient of a broadcast is the broadcast's own business. */
 #include <math.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 
 enum { A, B, C }; /* operands */
@@ -109,6 +110,27 @@ static void ref_cast(BluRefCall *c) {
 
 /* ---- gradients ---- */
 
+/* ---- round_to ---- */
+
+static BluFormat format_of(const BluAttrs *as) {
+  return (BluFormat){(int)blu_attr_int(as, "exponent", 8), (int)blu_attr_int(as, "mantissa", 23), blu_attr_int(as, "denormals", 1) != 0,
+                     blu_attr_int(as, "saturate", 0) != 0};
+}
+
+static bool infer_round_to(BluSig *s, BluWhy *why) {
+  int64_t e = blu_attr_int(&s->attrs, "exponent", 0), m = blu_attr_int(&s->attrs, "mantissa", 0);
+  if (s->in[A].elem != BLU_F32) return blu_refuse(why, "f32", A, "expected f32 elements, found %s", blu_elem_name(s->in[A].elem));
+  if (e < 2 || e > 8) return blu_refuse(why, "format", -1, "a format has 2 to 8 exponent bits, not %lld", (long long)e);
+  if (m < 1 || m > 23) return blu_refuse(why, "format", -1, "a format has 1 to 23 mantissa bits, not %lld", (long long)m);
+  s->out = s->in[A];
+  return true;
+}
+
+static void ref_round_to(BluRefCall *c) {
+  BluFormat f = format_of(&c->sig->attrs);
+  EACH(blu_format_round(&f, a))
+}
+
 #define X(i) (v->in[i])
 #define OP1(name, x) blu_build1(v->b, name, x)
 #define OP2(name, x, y) blu_build2(v->b, name, x, y)
@@ -173,6 +195,10 @@ VJP(where) {
   MlirValue zero = NUM(0);
   if (v->need[B]) v->dx[B] = WHERE(X(A), v->ct, zero);
   if (v->need[C]) v->dx[C] = WHERE(X(A), zero, v->ct);
+}
+VJP(round_to) {
+  BluFormat f = format_of(&v->sig.attrs);
+  v->dx[A] = WHERE(OP2("gt", OP1("abs", X(A)), NUM(blu_format_max(&f))), NUM(0), v->ct);
 }
 VJP(cast) {
   if (blu_elem_is_float(v->sig.in[A].elem)) v->dx[A] = blu_cast_to(v->b, v->ct, v->sig.in[A].elem);
@@ -253,6 +279,12 @@ LOWER(cast) {
   return x[A].elem == to ? x[A] : e->prim(e, F(CAST), to, x[A], x[A], x[A]);
 }
 
+LOWER(round_to) {
+  (void)n;
+  BluFormat f = format_of(at);
+  return blu_emit_round_to(e, &f, x[A]);
+}
+
 static bool infer_div(BluSig *s, BluWhy *why) {
   if (s->in[A].elem == BLU_I64) return blu_refuse(why, "div-exact", A, "i64 has no division");
   return infer_number(s, why);
@@ -285,16 +317,19 @@ static bool infer_div(BluSig *s, BluWhy *why) {
 #define LABELS_infer_compare "same-type same-shape"
 #define LABELS_infer_where "bool same-type same-shape"
 #define LABELS_infer_cast ""
+#define LABELS_infer_round_to "f32 format"
 #define LABELS_infer_div "div-exact number same-type same-shape"
-#define RULE(op, check, gradient, flat, tests, tol)                                                              \
-  const BluRule blu_rule_##op = {.kind = BLU_KIND_ELEMENT, .infer = check, .labels = LABELS_##check,              \
-                                  .vjp = gradient, .ref = ref_##op, \
-                                 .lower = lower_##op, .nodiff = flat, .cases = tests, .tolerance = tol};
+#define FIELDS(op, check, gradient, flat) \
+  .kind = BLU_KIND_ELEMENT, .infer = check, .labels = LABELS_##check, .vjp = gradient, .ref = ref_##op, .lower = lower_##op, .nodiff = flat
+#define RULE(op, check, gradient, flat, tests, tol) \
+  const BluRule blu_rule_##op = {FIELDS(op, check, gradient, flat), .cases = tests, .tolerance = tol};
+#define EXACT(op, check, gradient, flat, tests, tol) \
+  const BluRule blu_rule_##op = {FIELDS(op, check, gradient, flat), .cases = tests, .tolerance = tol, .exact = true};
 #define NONE ((const BluOpCase[]){{0}})
 
-RULE(neg, infer_number, vjp_neg, false, CASE1("neg", -2, 2), ONE_ROUNDING)
-RULE(abs, infer_number, vjp_abs, false, CASE1("abs", -2, 2), ONE_ROUNDING)
-RULE(floor, infer_float, NULL, true, CASE1("floor", -4, 4), ONE_ROUNDING)
+EXACT(neg, infer_number, vjp_neg, false, CASE1("neg", -2, 2), ONE_ROUNDING)
+EXACT(abs, infer_number, vjp_abs, false, CASE1("abs", -2, 2), ONE_ROUNDING)
+EXACT(floor, infer_float, NULL, true, CASE1("floor", -4, 4), ONE_ROUNDING)
 RULE(exp, infer_float, vjp_exp, false, CASE1("exp", -5, 5), POLYNOMIAL)
 RULE(log, infer_float, vjp_log, false, CASE1("log", 0.1, 9), POLYNOMIAL)
 RULE(sqrt, infer_float, vjp_sqrt, false, CASE1("sqrt", 0.1, 9), ONE_ROUNDING)
@@ -303,29 +338,32 @@ RULE(sin, infer_float, vjp_sin, false, CASE1("sin", -9, 9), POLYNOMIAL)
 RULE(cos, infer_float, vjp_cos, false, CASE1("cos", -9, 9), POLYNOMIAL)
 RULE(tanh, infer_float, vjp_tanh, false, CASE1("tanh", -3, 3), POLYNOMIAL)
 RULE(sigmoid, infer_float, vjp_sigmoid, false, CASE1("sigmoid", -5, 5), POLYNOMIAL)
-RULE(relu, infer_number, vjp_relu, false, CASE1("relu", -2, 2), ONE_ROUNDING)
-RULE(sign, infer_number, NULL, true, CASE1("sign", -2, 2), ONE_ROUNDING)
+EXACT(relu, infer_number, vjp_relu, false, CASE1("relu", -2, 2), ONE_ROUNDING)
+EXACT(sign, infer_number, NULL, true, CASE1("sign", -2, 2), ONE_ROUNDING)
 RULE(expm1, infer_float, vjp_expm1, false, CASE1("expm1", -3, 3), POLYNOMIAL)
 RULE(log1p, infer_float, vjp_log1p, false, CASE1("log1p", -0.9, 9), POLYNOMIAL)
 RULE(erf, infer_float, vjp_erf, false, CASE1("erf", -3, 3), POLYNOMIAL)
-RULE(not, infer_logical, NULL, true, NONE, 0)
+EXACT(not, infer_logical, NULL, true, NONE, 0)
 RULE(add, infer_number, vjp_add, false, CASE2("add", -2, 2), ONE_ROUNDING)
 RULE(sub, infer_number, vjp_sub, false, CASE2("sub", -2, 2), ONE_ROUNDING)
 RULE(mul, infer_number, vjp_mul, false, CASE2("mul", -2, 2), ONE_ROUNDING)
 RULE(div, infer_div, vjp_div, false, CASE2("div", 0.2, 3), ONE_ROUNDING)
 RULE(pow, infer_float, vjp_pow, false, CASE2("pow", 0.2, 3), ONE_ROUNDING)
-RULE(maximum, infer_number, vjp_maximum, false, CASE2("maximum", -2, 2), ONE_ROUNDING)
-RULE(minimum, infer_number, vjp_minimum, false, CASE2("minimum", -2, 2), ONE_ROUNDING)
-RULE(and, infer_logical, NULL, true, NONE, 0)
-RULE(or, infer_logical, NULL, true, NONE, 0)
-RULE(eq, infer_compare, NULL, true, COMPARE("eq"), 0)
-RULE(ne, infer_compare, NULL, true, COMPARE("ne"), 0)
-RULE(lt, infer_compare, NULL, true, COMPARE("lt"), 0)
-RULE(le, infer_compare, NULL, true, COMPARE("le"), 0)
-RULE(gt, infer_compare, NULL, true, COMPARE("gt"), 0)
-RULE(ge, infer_compare, NULL, true, COMPARE("ge"), 0)
-RULE(where, infer_where, vjp_where, false, COMPARE("lt"), 0)
-RULE(cast, infer_cast, vjp_cast, false,
+EXACT(maximum, infer_number, vjp_maximum, false, CASE2("maximum", -2, 2), ONE_ROUNDING)
+EXACT(minimum, infer_number, vjp_minimum, false, CASE2("minimum", -2, 2), ONE_ROUNDING)
+EXACT(and, infer_logical, NULL, true, NONE, 0)
+EXACT(or, infer_logical, NULL, true, NONE, 0)
+EXACT(eq, infer_compare, NULL, true, COMPARE("eq"), 0)
+EXACT(ne, infer_compare, NULL, true, COMPARE("ne"), 0)
+EXACT(lt, infer_compare, NULL, true, COMPARE("lt"), 0)
+EXACT(le, infer_compare, NULL, true, COMPARE("le"), 0)
+EXACT(gt, infer_compare, NULL, true, COMPARE("gt"), 0)
+EXACT(ge, infer_compare, NULL, true, COMPARE("ge"), 0)
+EXACT(where, infer_where, vjp_where, false, COMPARE("lt"), 0)
+#define ROUND(widths) {"%a: tensor<3x5xf32>", "%r = blu.round_to %a {" widths "} : (tensor<3x5xf32>) -> tensor<3x5xf32>", -2, 2, 0}
+EXACT(round_to, infer_round_to, vjp_round_to, false,
+      ((const BluOpCase[]){ROUND("exponent = 6, mantissa = 9"), ROUND("exponent = 5, mantissa = 2, denormals = false, saturate = true"), {0}}), 0)
+EXACT(cast, infer_cast, vjp_cast, false,
      ((const BluOpCase[]){{"%a: tensor<3x5xf32>", "%r = blu.cast %a {to = f64} : (tensor<3x5xf32>) -> tensor<3x5xf64>", -2, 2,
          0}, {0}}),
      ONE_ROUNDING)

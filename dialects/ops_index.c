@@ -100,7 +100,7 @@ static void vjp_gather(BluVjp *v) {
 
 #define GATHER(x, ids, elem, out) \
   {"%x: tensor<" x "xf64>, %i: tensor<" ids elem ">", "%r = blu.gather %x, %i : (tensor<" x "xf64>, tensor<" ids elem ">) -> tensor<" out "xf64>", -1, 1, 4}
-const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather, .ref = ref_gather,
+const BluRule blu_rule_gather = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "integer rank", .infer = infer_gather, .vjp = vjp_gather, .ref = ref_gather,
   .move = move_gather, .runs = runs_gather,
   .cases = (const BluOpCase[]){GATHER("4x3", "2x5x", "i32", "2x5x3"), GATHER("4x2x2", "6x", "ui8", "6x2x2"), GATHER("4", "3x", "i64", "3"),
                                GATHER("4x3", "", "i32", "3"), {0}}};
@@ -210,7 +210,7 @@ static void vjp_take_along(BluVjp *v) {
   v->dx[X] = blu_reduce(v->b, "sum", blu_where(v->b, hit, ct, blu_constant(v->b, &cts, 0)), 1, &over, false);
 }
 
-const BluRule blu_rule_take_along = {.kind = BLU_KIND_MOVE, .labels = "integer rank same-rows", .infer = infer_take_along,
+const BluRule blu_rule_take_along = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "integer rank same-rows", .infer = infer_take_along,
     .vjp = vjp_take_along,
   .ref = ref_take_along, .move = move_take_along, .cases = (const BluOpCase[]){
     {"%x: tensor<3x4xf64>, %i: tensor<3x2xi32>", "%r = blu.take_along %x, %i : (tensor<3x4xf64>, tensor<3x2xi32>) -> "
@@ -250,7 +250,7 @@ static void ref_top_k(BluRefCall *c) {
   }
 }
 
-const BluRule blu_rule_top_k = {.kind = BLU_KIND_MOVE, .labels = "rank number index-i32 k-in-range", .infer = infer_top_k,
+const BluRule blu_rule_top_k = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "rank number index-i32 k-in-range", .infer = infer_top_k,
     .ref = ref_top_k,
   .nodiff = true, .cases = (const BluOpCase[]){
     {"%x: tensor<2x5xf64>", "%r = blu.top_k %x {k = 3} : (tensor<2x5xf64>) -> tensor<2x3xi32>", -1, 1, 0}, {0}}};

@@ -30,6 +30,12 @@ static BluEmitVal cast(BluEmit *e, BluElem to, BluEmitVal a) { return e->prim(e,
 static BluEmitVal as(BluEmit *e, BluElem to, BluEmitVal a) { return e->prim(e, P(BITCAST), to, a, a, a); }
 static BluEmitVal call64(BluEmit *e, BluPrim p, BluEmitVal x) { return e->prim(e, p, BLU_F64, x, x, x); }
 
+/* f32 y with the sign bit of x set where x has it: for y of x's sign, or not negative. -0 gives -0. */
+static BluEmitVal signed_as(BluEmit *e, BluEmitVal y, BluEmitVal x) {
+  BluEmitVal sign = blu_emit2(e, P(AND), as(e, BLU_I32, x), bits(e, 0x80000000));
+  return as(e, BLU_F32, blu_emit2(e, P(OR), as(e, BLU_I32, y), sign));
+}
+
 /* c[0] x^(n-1) + ... + c[n-1] by Horner's scheme */
 static BluEmitVal polynomial(BluEmit *e, BluEmitVal x, int n, const double *c) {
   BluEmitVal p = blu_emit_real(e, x, c[0]);
@@ -114,6 +120,7 @@ BluEmitVal blu_emit_sincos(BluEmit *e, BluEmitVal x, bool cosine) {
   BluEmitVal odd = blu_emit2(e, P(NE), blu_emit2(e, P(AND), quadrant, bits(e, 1)), bits(e, 0));
   BluEmitVal sign = blu_emit2(e, P(SHL), blu_emit2(e, P(AND), quadrant, bits(e, 2)), bits(e, 30));
   BluEmitVal y = as(e, BLU_F32, blu_emit2(e, P(XOR), as(e, BLU_I32, select(e, odd, cosr, sine)), sign));
+  if (!cosine) y = select(e, blu_emit2(e, P(EQ), x, real(e, 0)), x, y); /* -0 */
   return e->prim(e, cosine ? P(COS_FAR) : P(SIN_FAR), BLU_F32, x, y, y);
 }
 
@@ -121,16 +128,14 @@ BluEmitVal blu_emit_tanh(BluEmit *e, BluEmitVal x) {
   if (x.elem == BLU_F64) return call64(e, P(TANH64), x);
   static const double c[] = {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1};
   BluEmitVal size = blu_emit1(e, P(FABS), x), z = mul(e, x, x);
-  BluEmitVal small = fma3(e, mul(e, polynomial(e, z, 5, c), z), x, x);
+  BluEmitVal small = fma3(e, mul(e, polynomial(e, z, 5, c), z), size, size);
   /* 1 - 2 / (e^2|x| + 1), which is 1 from |x| = 9.1 on; NaN passes the comparison */
   BluEmitVal n, twice = add(e, size, size);
   twice = select(e, lt(e, real(e, 20), twice), real(e, 20), twice);
   BluEmitVal power = exp_parts(e, twice, &n);
   power = mul(e, power, power_of_two(e, n));
   BluEmitVal large = sub(e, real(e, 1), divide(e, real(e, 2), add(e, power, real(e, 1))));
-  BluEmitVal sign = blu_emit2(e, P(AND), as(e, BLU_I32, x), bits(e, 0x80000000));
-  large = as(e, BLU_F32, blu_emit2(e, P(OR), as(e, BLU_I32, large), sign));
-  return select(e, lt(e, size, real(e, 0.625)), small, large);
+  return signed_as(e, select(e, lt(e, size, real(e, 0.625)), small, large), x);
 }
 
 /* From e^-|x|, which can't overflow, so that small results keep their relative precision. */
@@ -154,7 +159,7 @@ BluEmitVal blu_emit_expm1(BluEmit *e, BluEmitVal x) {
   if (x.elem == BLU_F64) {
     BluEmitVal t = blu_emit_tanh(e, mul(e, x, blu_emit_real(e, x, 0.5)));
     near = divide(e, add(e, t, t), sub(e, one, t));
-  } else near = fma3(e, mul(e, x, x), polynomial(e, x, 8, c), x);
+  } else near = signed_as(e, fma3(e, mul(e, x, x), polynomial(e, x, 8, c), x), x);
   return select(e, lt(e, size, blu_emit_real(e, x, 0.7)), near, sub(e, blu_emit_exp(e, x), one));
 }
 

@@ -1,5 +1,6 @@
 /* ops_move.c - elements at other places: slice, update_slice, concat, pad. Each has the transpose of its map as gradient. */
 #include <string.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 
 #define NO_CASES ((const BluOpCase[]){{0}})
@@ -78,7 +79,7 @@ static void vjp_slice(BluVjp *v) { /* zeros around and between */
   v->dx[0] = blu_build(v->b, "pad", &as, 1, &v->ct);
 }
 
-const BluRule blu_rule_slice = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension step-positive slice-in-range",
+const BluRule blu_rule_slice = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "one-per-dimension step-positive slice-in-range",
     .infer = infer_slice,
   .vjp = vjp_slice, .ref = ref_slice, .move = move_slice, .runs = runs_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<5x4xf64>", "%r = blu.slice %x {start = array<i64: 1, 0>, stop = array<i64: 4, 3>} : (tensor<5x4xf64>) -> "
@@ -146,7 +147,7 @@ static void vjp_update_slice(BluVjp *v) {
   if (v->need[1]) v->dx[1] = slice(v->b, v->ct, ints(&v->sig, "start"), stop, NULL);
 }
 
-const BluRule blu_rule_update_slice = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank one-per-dimension slice-in-range",
+const BluRule blu_rule_update_slice = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "same-type same-rank one-per-dimension slice-in-range",
     .infer = infer_update_slice,
   .vjp = vjp_update_slice, .ref = ref_update_slice, .move = move_update_slice, .runs = runs_update_slice, .cases = (const BluOpCase[]){
     {"%x: tensor<4x5xf64>, %u: tensor<2x3xf64>", "%r = blu.update_slice %x, %u {start = array<i64: 1, 2>} : (tensor<4x5xf64>, "
@@ -220,7 +221,7 @@ static void vjp_concat(BluVjp *v) {
   }
 }
 
-const BluRule blu_rule_concat = {.kind = BLU_KIND_MOVE, .labels = "same-type same-rank same-shape axis-in-range",
+const BluRule blu_rule_concat = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "same-type same-rank same-shape axis-in-range",
     .infer = infer_concat,
   .vjp = vjp_concat, .ref = ref_concat, .move = move_concat, .runs = runs_concat, .cases = (const BluOpCase[]){
     {"%a: tensor<2x3xf64>, %b: tensor<2x2xf64>", "%r = blu.concat %a, %b {axis = 1} : (tensor<2x3xf64>, tensor<2x2xf64>) -> "
@@ -250,7 +251,7 @@ static double fill_of(const BluSig *s) { return blu_attr_real(&s->attrs, "value"
 
 static void ref_pad(BluRefCall *c) {
   int64_t at[BLU_MAX_RANK];
-  double fill = c->sig->out.elem == BLU_F32 ? (float)fill_of(c->sig) : fill_of(c->sig);
+  double fill = blu_elem_round(c->sig->out.elem, fill_of(c->sig));
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = fill;
   for (int64_t i = 0, n = blu_type_count(&c->sig->in[0]); i < n; i++) {
     blu_coordinates(&c->sig->in[0], i, at);
@@ -289,7 +290,7 @@ static void vjp_pad(BluVjp *v) {
   v->dx[0] = slice(v->b, v->ct, ints(&v->sig, "low"), stop, step);
 }
 
-const BluRule blu_rule_pad = {.kind = BLU_KIND_MOVE, .labels = "one-per-dimension pad-positive size-bounded", .infer = infer_pad,
+const BluRule blu_rule_pad = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "one-per-dimension pad-positive size-bounded", .infer = infer_pad,
     .vjp = vjp_pad,
   .ref = ref_pad, .move = move_pad, .runs = runs_pad, .cases = (const BluOpCase[]){
     {"%x: tensor<2x3xf64>", "%r = blu.pad %x {low = array<i64: 1, 0>, high = array<i64: 0, 2>, value = -1.5} : "

@@ -136,10 +136,10 @@ const BluRule blu_rule_mean = {.kind = BLU_KIND_COMPOSITE, .labels = "float axis
 const BluRule blu_rule_prod = {.kind = BLU_KIND_REDUCE, .labels = REDUCE_LABELS, .infer = infer_reduce, .vjp = vjp_prod,
     .ref = ref_prod,
   .cases = CASES("prod"), .tolerance = SUM_TOLERANCE};
-const BluRule blu_rule_max = {.kind = BLU_KIND_REDUCE, .labels = "not-empty " REDUCE_LABELS, .infer = infer_extremum,
+const BluRule blu_rule_max = {.kind = BLU_KIND_REDUCE, .exact = true, .labels = "not-empty " REDUCE_LABELS, .infer = infer_extremum,
     .vjp = vjp_extremum, .ref = ref_max,
   .cases = CASES("max"), .tolerance = 1.2e-7 /* inputs rounded once */};
-const BluRule blu_rule_min = {.kind = BLU_KIND_REDUCE, .labels = "not-empty " REDUCE_LABELS, .infer = infer_extremum,
+const BluRule blu_rule_min = {.kind = BLU_KIND_REDUCE, .exact = true, .labels = "not-empty " REDUCE_LABELS, .infer = infer_extremum,
     .vjp = vjp_extremum, .ref = ref_min,
   .cases = CASES("min"), .tolerance = 1.2e-7};
 
@@ -176,7 +176,7 @@ static void ref_argmax(BluRefCall *c) {
   }
 }
 
-const BluRule blu_rule_argmax = {.kind = BLU_KIND_REDUCE, .labels = "rank number not-empty index-i32 axis-in-range",
+const BluRule blu_rule_argmax = {.kind = BLU_KIND_REDUCE, .exact = true, .labels = "rank number not-empty index-i32 axis-in-range",
     .infer = infer_argmax, .ref = ref_argmax, .nodiff = true,
   .cases = (const BluOpCase[]){
     {"%a: tensor<4x7xf64>", "%r = blu.argmax %a {axis = 0} : (tensor<4x7xf64>) -> tensor<7xi32>", -2, 2, 0}, {0}}};

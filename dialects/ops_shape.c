@@ -1,5 +1,6 @@
 /* ops_shape.c - tensors made from indices, and elements at other places: constant, iota, broadcast, reshape, transpose. */
 #include <string.h>
+#include "dialects/format.h"
 #include "dialects_internal.h"
 
 static BluType shape_of(const BluSig *s, BluElem e) {
@@ -17,7 +18,7 @@ static bool infer_constant(BluSig *s, BluWhy *why) {
 
 static void ref_constant(BluRefCall *c) {
   double v = blu_attr(&c->sig->attrs, "value")->real;
-  if (c->sig->out.elem == BLU_F32) v = (float)v; /* the program's number is the rounded one */
+  v = blu_elem_round(c->sig->out.elem, v); /* the program's number is the rounded one */
   for (int64_t i = 0, n = blu_type_count(&c->sig->out); i < n; i++) c->out[i] = v;
 }
 
@@ -163,7 +164,7 @@ static void vjp_transpose(BluVjp *v) {
   v->dx[0] = blu_build(v->b, "transpose", &as, 1, &v->ct);
 }
 
-const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .labels = "perm-rank perm-once", .infer = infer_transpose, .ref = ref_transpose,
+const BluRule blu_rule_transpose = {.kind = BLU_KIND_MOVE, .exact = true, .labels = "perm-rank perm-once", .infer = infer_transpose, .ref = ref_transpose,
     .move = move_transpose, .runs = runs_transpose, .vjp = vjp_transpose,
   .cases = (const BluOpCase[]){
     {"%a: tensor<2x3x4xf64>", "%r = blu.transpose %a {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf64>) -> tensor<4x2x3xf64>", -1, 1, 0},

@@ -157,6 +157,7 @@ static bool infer_cross_entropy(BluSig *s, BluWhy *why) {
                       blu_type_print(y, b, sizeof b));
   if (!x->dim[x->rank - 1]) return blu_refuse(why, "not-empty", 0, "there are no classes");
   s->out = *x;
+  s->out.elem = blu_elem_compute(x->elem); /* losses are not rounded to half */
   s->out.rank--;
   return true;
 }

@@ -6,16 +6,19 @@
 #include "mlir-c/BuiltinTypes.h"
 
 static const struct { const char *name; int bytes; bool is_float; } elems[BLU_ELEMS] = {
-  [BLU_F32] = {"f32", 4, true}, [BLU_F64] = {"f64", 8, true}, [BLU_I32] = {"i32", 4, false},
+  [BLU_F32] = {"f32", 4, true}, [BLU_F64] = {"f64", 8, true}, [BLU_BF16] = {"bf16", 2, true}, [BLU_F16] = {"f16", 2, true},
+  [BLU_SIM] = {"float", 4, true}, [BLU_I32] = {"i32", 4, false},
   [BLU_I64] = {"i64", 8, false}, [BLU_U8] = {"u8", 1, false}, [BLU_BOOL] = {"bool", 1, false}};
 
 const char *blu_elem_name(BluElem e) { return elems[e].name; }
 bool blu_elem_is_float(BluElem e) { return elems[e].is_float; }
+bool blu_elem_is_half(BluElem e) { return e == BLU_BF16 || e == BLU_F16 || e == BLU_SIM; }
+BluElem blu_elem_compute(BluElem e) { return blu_elem_is_half(e) ? BLU_F32 : e; }
 int blu_elem_bytes(BluElem e) { return elems[e].bytes; }
 
 bool blu_elem_parse(const char *name, BluElem *e) {
   for (int i = 0; i < BLU_ELEMS; i++)
-    if (!strcmp(elems[i].name, name)) return *e = (BluElem)i, true;
+    if (i != BLU_SIM && !strcmp(elems[i].name, name)) return *e = (BluElem)i, true;
   return false;
 }
 
@@ -53,6 +56,9 @@ static MlirType elem_to_mlir(MlirContext ctx, BluElem e) {
   switch (e) {
   case BLU_F32: return mlirF32TypeGet(ctx);
   case BLU_F64: return mlirF64TypeGet(ctx);
+  case BLU_BF16: return mlirBF16TypeGet(ctx);
+  case BLU_F16: return mlirF16TypeGet(ctx);
+  case BLU_SIM: return mlirTF32TypeGet(ctx);
   case BLU_I32: return mlirIntegerTypeGet(ctx, 32);
   case BLU_I64: return mlirIntegerTypeGet(ctx, 64);
   case BLU_U8: return mlirIntegerTypeUnsignedGet(ctx, 8);
@@ -63,6 +69,9 @@ static MlirType elem_to_mlir(MlirContext ctx, BluElem e) {
 static bool elem_from_mlir(MlirType t, BluElem *e) {
   if (mlirTypeIsAF32(t)) return *e = BLU_F32, true;
   if (mlirTypeIsAF64(t)) return *e = BLU_F64, true;
+  if (mlirTypeIsABF16(t)) return *e = BLU_BF16, true;
+  if (mlirTypeIsAF16(t)) return *e = BLU_F16, true;
+  if (mlirTypeIsATF32(t)) return *e = BLU_SIM, true;
   if (!mlirTypeIsAInteger(t)) return false;
   unsigned width = mlirIntegerTypeGetWidth(t);
   if (mlirIntegerTypeIsUnsigned(t)) return *e = BLU_U8, width == 8;

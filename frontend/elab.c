@@ -301,6 +301,7 @@ static void build_functions(BluElab *E, BluScope *file, const BluFile *f) {
   const BluDecl *train = find_train(E, f);
   BluSlots states = {0};
   blu_elab_name_slots(E, file);
+  blu_elab_precision(E, file, train);
   set_string(E, "blu.data", train && train->source.text ? train->source.text : "");
   set_string(E, "blu.data_args", train ? data_args(E, file, train) : "");
   if (train) blu_elab_train(E, file, train, &states);

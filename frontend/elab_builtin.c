@@ -87,7 +87,7 @@ static BluVal call_truncated_normal(BluElab *E, const BluBuiltin *self, BluOpera
 }
 
 BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at) {
-  BluType t = {.elem = BLU_F32};
+  BluType t = {.elem = blu_elab_float(E)};
   const char *name = init->kind != INIT_FILL ? "a distribution" : init->a != 0 ? "ones" : "zeros";
   if (!blu_elab_dims(E, name, args, n, &t)) return blu_val_unknown;
   if (init->kind != INIT_FILL) return blu_elab_random(E, init, &t, at);
@@ -216,6 +216,45 @@ static BluVal call_div(BluElab *E, const BluBuiltin *self, BluOperand *args, int
   return blu_val_int(a / b - (a % b != 0 && (a < 0) != (b < 0)));
 }
 
+/* What sums, losses and statistics are taken in. */
+static BluVal call_wide(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluType t;
+  MlirValue v;
+  if (!positional(E, self, args, n, 1, at) || args[0].val.kind == VAL_UNKNOWN) return blu_val_unknown;
+  if ((args[0].val.kind >= VAL_INT && args[0].val.kind <= VAL_BOOL) || args[0].val.kind == VAL_HOST) return args[0].val; /* no type of its own */
+  if (!blu_elab_tensor(E, &args[0], &v, &t)) return blu_val_unknown;
+  BluAttrs as = blu_attr_set_type((BluAttrs){0}, "to", blu_elem_compute(t.elem));
+  return t.elem == blu_elem_compute(t.elem) ? args[0].val : blu_elab_apply(E, blu_op_find("cast"), args, 1, &as, at);
+}
+
+/* format(exponent = e, mantissa = m, denormals = true, saturate = false), for `precision`. */
+static BluVal call_format(BluElab *E, const BluBuiltin *self, BluOperand *args, int n, BluSpan at) {
+  BluFormat *f = blu_arena_alloc(E->arena, sizeof *f);
+  *f = (BluFormat){.denormals = true};
+  struct { const char *name; int *width; bool *flag; int least, most; } given[] = {
+    {"exponent", &f->exponent, NULL, 2, 8}, {"mantissa", &f->mantissa, NULL, 1, 23}, {"denormals", NULL, &f->denormals, 0, 0},
+    {"saturate", NULL, &f->saturate, 0, 0}};
+  enum { GIVEN = sizeof given / sizeof *given };
+  for (int i = 0; i < n; i++) {
+    const BluVal *v = &args[i].val;
+    int k = 0;
+    while (k < GIVEN && (!args[i].name.text || strcmp(given[k].name, args[i].name.text))) k++;
+    if (v->kind == VAL_UNKNOWN) return blu_val_unknown;
+    bool good = k < GIVEN && (given[k].width ? v->kind == VAL_INT && v->u.i >= given[k].least && v->u.i <= given[k].most : v->kind == VAL_BOOL);
+    if (!good) {
+      blu_elab_error(E, BLU_E_ARGUMENTS, args[i].span, "`%s` takes exponent = 2 to 8, mantissa = 1 to 23, and perhaps denormals = false or saturate = true",
+                     self->name);
+      return blu_val_unknown;
+    }
+    if (given[k].width) *given[k].width = (int)v->u.i;
+    else *given[k].flag = v->u.b;
+  }
+  if (f->exponent && f->mantissa) return (BluVal){.kind = VAL_FORMAT, .u.format = f};
+  blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s` needs the widths of exponent and mantissa, as in `%s(exponent = 5, mantissa = 2)`", self->name,
+                 self->name);
+  return blu_val_unknown;
+}
+
 static const BluBuiltin builtins[] = {
     {"uniform", call_uniform},
     {"normal", call_normal},
@@ -229,6 +268,8 @@ static const BluBuiltin builtins[] = {
     {"shape", call_shape},
     {"len", call_len},
     {"div", call_div},
+    {"wide", call_wide},
+    {"format", call_format},
     {"einsum", blu_elab_einsum},
     {"rearrange", blu_elab_rearrange},
     {"dropout", blu_elab_dropout},
@@ -243,8 +284,7 @@ static const char *const planned[] = {
     "split", "concat", "dropout", "bernoulli", "gelu", "gelu_tanh", "silu", "erf", "expm1", "log1p",
     "sign", "logsumexp", "norm", "std", "prod", "cumsum", "one_hot", "gather", "take_along", "scatter_add",
     "top_k", "pad", "patches", "conv2d", "max_pool", "avg_pool", "attention", "masked_attention",
-    "update_slice", "layer_norm", "rms_norm", "slice", "variance", "batch_norm", "batch_norm_infer", "bf16",
-    "f16",
+    "update_slice", "layer_norm", "rms_norm", "slice", "variance", "batch_norm", "batch_norm_infer",
 };
 
 bool blu_builtin_planned(const char *name) {
@@ -274,7 +314,7 @@ void blu_builtin_define(BluElab *E, BluScope *s) {
       define(E, s, builtins[i].name, (BluVal){.kind = VAL_BUILTIN, .u.builtin = &builtins[i]});
   for (int i = 0; i < BLU_ELEMS; i++)
     define(E, s, blu_elem_name((BluElem)i), (BluVal){.kind = VAL_CAST, .u.elem = (BluElem)i});
-  define(E, s, "float", (BluVal){.kind = VAL_CAST, .u.elem = BLU_F32});
+  define(E, s, "float", (BluVal){.kind = VAL_CAST, .u.elem = BLU_ELEMS});
   define(E, s, "true", blu_val_bool(true));
   define(E, s, "false", blu_val_bool(false));
   define(E, s, "training", blu_val_bool(false)); /* its value is that of the function under construction: elab_expr.c */

@@ -159,11 +159,16 @@ static void add_slot(BluElab *E, BluInstance *it, const BluMember *m, const BluN
     blu_diag_help(d, "write `state %s: f32[...] = ...;`: only states of optimizers have the shape of their parameter",
                   name->text);
     v = blu_val_unknown;
-  } else if (!blu_elab_type(E, it->scope, m->type, &p->type)) {
+  } else if (!blu_elab_slot_type(E, it->scope, m->type, p)) {
     v = blu_val_unknown;
   } else if (role == SLOT_PARAM && !blu_elem_is_float(p->type.elem)) {
     blu_elab_error(E, BLU_E_MODULE, m->type->span, "parameters are trained, so their elements are float, not %s",
                    blu_elem_name(p->type.elem));
+    v = blu_val_unknown;
+  } else if (role == SLOT_PARAM && blu_elem_is_half(p->type.elem) && !p->frozen) {
+    BluDiag *d = blu_elab_error(E, BLU_E_MODULE, m->type->span, "a parameter of %s elements would not change by small steps: it can be frozen alone",
+                                blu_elem_name(p->type.elem));
+    blu_diag_help(d, "declare it `float`: it is kept in f32 then, and rounded to the train block's `precision` where it is used");
     v = blu_val_unknown;
   } else if (E->build) {
     blu_elab_error(E, BLU_E_NO_FUNCTION, E->frames->call,
@@ -230,9 +235,10 @@ static BluVal make_update(BluElab *E, const BluDeclRef *ref, BluOperand *args, i
 
 static BluVal cast(BluElab *E, BluElem to, const BluOperand *args, int n, BluSpan at) {
   if (n != 1 || args[0].name.text) {
-    blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s(x)` takes one value", blu_elem_name(to));
+    blu_elab_error(E, BLU_E_ARGUMENTS, at, "`%s(x)` takes one value", to == BLU_ELEMS ? "float" : blu_elem_name(to));
     return blu_val_unknown;
   }
+  if (to == BLU_ELEMS) to = blu_elab_float(E);
   const BluVal *v = &args[0].val;
   double x;
   if (v->kind == VAL_HOST && to == BLU_F64) return *v;

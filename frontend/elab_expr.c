@@ -18,7 +18,9 @@ static BluVal value_of(BluElab *E, const BluBinding *b, BluSpan at) {
   MlirValue v = blu_build_slot(E, slot);
   bool new = slot->changed == blu_build_root(E)->id && slot->role == SLOT_STATE && E->build->kind == BUILD_TRAIN;
   if (new && blu_elem_is_float(slot->type.elem)) v = blu_build1(&E->build->b, "stop_gradient", v); /* a state has no gradient */
-  return blu_val_tensor(E, v, &slot->type);
+  BluType t = slot->type;
+  if (slot->computes && E->build->kind != BUILD_UPDATE) t.elem = slot->used;
+  return blu_val_tensor(E, blu_cast_to(&E->build->b, v, t.elem), &t);
 }
 
 static BluVal eval_name(BluElab *E, BluScope *s, const BluExpr *e) {

@@ -173,7 +173,7 @@ void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d) {
     if (!p->type || p->init) {
       blu_elab_error(E, BLU_E_ARGUMENTS, p->name.span, "an argument of an entry has a type and no default");
       v = blu_val_unknown;
-    } else if (!blu_elab_type(E, s, p->type, &slot->type)) {
+    } else if (!blu_elab_slot_type(E, s, p->type, slot)) {
       v = blu_val_unknown;
     }
     blu_scope_define(E, s, p->name.text, v, p->name.span);
@@ -200,7 +200,9 @@ void blu_elab_entry(BluElab *E, BluScope *file, const BluDecl *d) {
                                     : blu_arena_print(E->arena, "%s.%d", d->name.text, i);
     out = blu_arena_grow(E->arena, out, nout, sizeof *out);
     out[nout] = (BluOutput){.role = "output", .name = name};
-    blu_elab_tensor(E, &o, &out[nout++].value, &t);
+    bool good = blu_elab_tensor(E, &o, &out[nout].value, &t);
+    if (good && r && blu_elab_is_float(r->type)) out[nout].value = blu_cast_to(&f.b, out[nout].value, blu_elab_kept(E));
+    nout++;
     if (r) r = r->next;
   }
   blu_build_add_changed(E, SLOT_CACHE, &out, &nout);

@@ -8,6 +8,7 @@
 #include "ast.h"
 #include "diag.h"
 #include "dialects/blu.h"
+#include "dialects/format.h"
 #include "frontend.h"
 #include "names.h"
 
@@ -25,6 +26,7 @@ typedef enum {
   VAL_INT, VAL_REAL, VAL_BOOL, VAL_STRING,
   VAL_LIST, VAL_TUPLE,
   VAL_FN, VAL_OP, VAL_BUILTIN, VAL_CAST, VAL_MODULE, VAL_OPTIMIZER, VAL_NAMESPACE, /* what can be named and called */
+  VAL_FORMAT,  /* of numbers, to be simulated */
   VAL_INSTANCE, VAL_UPDATE, VAL_FROZEN, VAL_INIT,
   VAL_HOST,    /* f64 or bool scalar of the host */
   VAL_SLOT,    /* a tensor that comes from outside: parameter, data, input */
@@ -47,6 +49,8 @@ typedef struct BluSlot {
   int order;              /* among slots of the role */
   const char *name;       /* blu.name; of a parameter its path, known once all instances are */
   BluType type;
+  bool computes;          /* declared with elements `float`: kept as `type` says, and used as: */
+  BluElem used;           /* (everywhere but in optimizers) */
   BluSpan span;
   const BluInstance *instance; /* PARAM, STATE, CACHE of a module */
   double initial;         /* RUN: default */
@@ -84,12 +88,13 @@ struct BluVal {
     BluClosure *fn;
     const BluOp *op;
     const BluBuiltin *builtin;
-    BluElem elem;         /* CAST */
+    BluElem elem;         /* CAST; BLU_ELEMS: to what `float` is */
     BluDeclRef *decl;     /* MODULE, OPTIMIZER */
     BluScope *space;      /* NAMESPACE */
     BluInstance *instance;
     BluUpdate *update;
     BluInit *init;
+    BluFormat *format;
     BluHost *host;
     BluSlot *slot;
     BluTensor *tensor;
@@ -176,6 +181,7 @@ struct BluElab {
   int depth;
   int64_t steps;          /* expressions evaluated, to stop what would never end */
   bool stopped;
+  BluElem compute;        /* what `float` stands for */
   BluSlot *rows, *step, *seed;
   int runs, scans;
   BluSlots params, states, caches; /* of all instances, in the order of their paths */
@@ -236,7 +242,15 @@ typedef struct {
   bool unit[BLU_MAX_RANK];
 } BluRest;
 
-bool blu_elab_elem(const BluName *name, BluElem *e);
+/* What `float` is in the function under construction: the compute type; in optimizers what parameters are kept in. */
+BluElem blu_elab_float(const BluElab *E);
+BluElem blu_elab_kept(const BluElab *E); /* f32 for the half types */
+bool blu_elab_is_float(const BluTypeExpr *t); /* is its element type written `float`? */
+bool blu_elab_elem(const BluElab *E, const BluName *name, BluElem *e);
+/* The type of what comes from outside. `float` is kept in f32, and rounded where it is used. */
+bool blu_elab_slot_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluSlot *slot);
+/* Sets what `float` stands for, by the setting of the train block, and the slots that were declared before this was known. */
+void blu_elab_precision(BluElab *E, BluScope *file, const BluDecl *train);
 /* A type all of whose dimensions are known in the scope. */
 bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out);
 /* Fits an argument to a parameter's type: binds dimension variables in s, converts numbers. UNKNOWN after an error. */

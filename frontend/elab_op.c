@@ -16,7 +16,7 @@ bool blu_elab_tensor(BluElab *E, const BluOperand *v, MlirValue *out, BluType *t
                    "tensors are computed in functions, entries and the `train` block alone");
     return false;
   }
-  *out = v->val.kind == VAL_TENSOR ? v->val.u.tensor->value : blu_build_slot(E, v->val.u.slot);
+  *out = v->val.kind == VAL_TENSOR ? v->val.u.tensor->value : blu_cast_to(&E->build->b, blu_build_slot(E, v->val.u.slot), t->elem);
   return true;
 }
 
@@ -192,14 +192,14 @@ static bool is_logical(const BluOp *op) {
 }
 
 /* The element type that literals among the operands take. */
-static BluElem common_elem(const BluOp *op, const BluOperand *in, int n) {
+static BluElem common_elem(const BluElab *E, const BluOp *op, const BluOperand *in, int n) {
   int from = !strcmp(op->name, "where") ? 1 : 0;
   BluType t;
   if (is_logical(op)) return BLU_BOOL;
   for (int i = from; i < n; i++)
     if (blu_val_type(&in[i].val, &t)) return t.elem;
   for (int i = from; i < n; i++) {
-    if (in[i].val.kind == VAL_REAL || in[i].val.kind == VAL_HOST) return BLU_F32;
+    if (in[i].val.kind == VAL_REAL || in[i].val.kind == VAL_HOST) return blu_elab_float(E);
     if (in[i].val.kind == VAL_BOOL) return BLU_BOOL;
   }
   return BLU_I32;
@@ -230,7 +230,7 @@ static BluVal emit(BluElab *E, const BluOp *op, const BluOperand *in, const Mlir
 }
 
 static BluVal apply_elementwise(BluElab *E, const BluOp *op, const BluOperand *in, int n, BluSig *s, BluSpan at) {
-  BluElem elem = common_elem(op, in, n);
+  BluElem elem = common_elem(E, op, in, n);
   bool where = !strcmp(op->name, "where");
   BluType shape = {0}, t;
   int first = -1;
@@ -322,7 +322,7 @@ bool blu_elab_attr(BluElab *E, const BluAttrInfo *info, const BluOperand *v, Blu
       if (x->kind == VAL_BOOL) return out->i[0] = x->u.b, true;
       break;
     case BLU_ATTR_TYPE:
-      if (x->kind == VAL_CAST) return out->i[0] = x->u.elem, true;
+      if (x->kind == VAL_CAST) return out->i[0] = x->u.elem == BLU_ELEMS ? blu_elab_float(E) : x->u.elem, true;
       break;
     case BLU_ATTR_STRING:
       if (x->kind == VAL_STRING) return out->str = x->u.s, true;

@@ -96,6 +96,7 @@ static void commit(BluElab *E, BluScope *s, const BluStmt *st) {
   if (!b || v.val.kind == VAL_UNKNOWN || b->val.kind != VAL_SLOT) return;
   BluSlot *slot = b->val.u.slot;
   want = slot->type;
+  if (slot->computes && E->build && E->build->kind != BUILD_UPDATE) want.elem = slot->used;
   if (v.val.kind == VAL_NONE) {
     blu_elab_error(E, BLU_E_NO_VALUE, v.span, "this has no value");
     return;
@@ -106,7 +107,7 @@ static void commit(BluElab *E, BluScope *s, const BluStmt *st) {
     return;
   }
   if (E->build && !may_commit(E, slot, st->pattern.names)) return;
-  if (blu_elab_spread(E, &v, &want, &m)) blu_build_change(E, slot, m);
+  if (blu_elab_spread(E, &v, &want, &m)) blu_build_change(E, slot, blu_cast_to(&E->build->b, m, slot->type.elem));
 }
 
 static void assign(BluElab *E, BluScope *s, const BluStmt *st) {

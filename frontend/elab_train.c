@@ -5,8 +5,10 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 typedef struct { const char *name; BluSpan span; bool set; BluOperand value; } Setting;
-enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, SETTINGS };
-static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision"};
+enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, LOSS_SCALE, SETTINGS };
+static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision", "loss_scale"};
+
+static const double LARGEST_SCALE = 0x1p32;
 
 struct BluTrain {
   const BluDecl *decl;
@@ -149,7 +151,7 @@ static void add_group(BluElab *E, BluTrain *T, const char *glob, const BluStmt *
 
 /* Names of what the trainer's metrics.jsonl says anyway. */
 static bool is_reported(const char *name) {
-  static const char *const names[] = {"loss", "lr", "grad_norm", "step", "epoch", "split", "event", "text", "time"};
+  static const char *const names[] = {"loss", "lr", "grad_norm", "loss_scale", "step", "epoch", "split", "event", "text", "time"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], name)) return true;
   return false;
@@ -183,13 +185,27 @@ static void metric(BluElab *E, BluTrain *T, const BluStmt *st) {
   }
 }
 
-static void check_precision(BluElab *E, const BluOperand *v) {
-  if (v->val.kind == VAL_UNKNOWN || (v->val.kind == VAL_CAST && v->val.u.elem == BLU_F32)) return;
-  if (v->val.kind == VAL_CAST && blu_elem_is_float(v->val.u.elem))
-    blu_elab_unsupported(E, v->span, blu_arena_print(E->arena, "`precision = %s`", blu_elem_name(v->val.u.elem)));
-  else
-    blu_elab_error(E, BLU_E_SETTING, v->span, "`precision` is the type that `float` stands for, such as f32, not %s",
-                   blu_val_describe(E, &v->val));
+static void settle(BluElab *E, const BluSlots *slots, bool kept) {
+  for (int i = 0; i < slots->n; i++) {
+    BluSlot *s = slots->slot[i];
+    if (!s->computes) continue;
+    s->used = E->compute;
+    s->type.elem = kept ? blu_elab_kept(E) : E->compute;
+  }
+}
+
+void blu_elab_precision(BluElab *E, BluScope *file, const BluDecl *train) {
+  const BluStmt *st = train ? train->settings : NULL;
+  while (st && !(st->kind == BLU_STMT_SET && !strcmp(st->pattern.names->text, setting_name[PRECISION]))) st = st->next;
+  if (!st) return;
+  BluVal v = blu_elab_expr(E, file, st->value);
+  if (v.kind == VAL_CAST && v.u.elem == BLU_F64) blu_elab_unsupported(E, st->value->span, "`precision = f64`");
+  else if (v.kind == VAL_CAST && v.u.elem != BLU_ELEMS && blu_elem_is_float(v.u.elem)) E->compute = v.u.elem;
+  else if (v.kind == VAL_FORMAT) E->compute = BLU_SIM, blu_module_set_format(E->module, v.u.format);
+  else if (v.kind != VAL_UNKNOWN)
+    blu_elab_error(E, BLU_E_SETTING, st->value->span, "`precision` is the type that `float` stands for, such as bf16, not %s",
+                   blu_val_describe(E, &v));
+  settle(E, &E->params, true), settle(E, &E->states, true), settle(E, &E->caches, false);
 }
 
 void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
@@ -213,9 +229,8 @@ void blu_elab_setting(BluElab *E, BluScope *s, const BluStmt *st) {
       add_sums(E, T, "loss", st);
     } else if (k == OPTIMIZER) {
       add_group(E, T, NULL, st);
-    } else if (T->training) {
+    } else if (T->training && k != PRECISION) { /* that is known by now: blu_elab_precision */
       T->setting[k].value = (BluOperand){.val = blu_elab_expr(E, s, st->value), .span = st->value->span};
-      if (k == PRECISION) check_precision(E, &T->setting[k].value);
     }
     return;
   }
@@ -235,7 +250,7 @@ static void bind_data(BluElab *E, BluTrain *T) {
       blu_elab_error(E, BLU_E_TRAIN, p->name.span, "`%s` comes from the data: it has a type and no default",
                      p->name.text);
       v = blu_val_unknown;
-    } else if (!blu_elab_type(E, T->scope, p->type, &slot->type)) {
+    } else if (!blu_elab_slot_type(E, T->scope, p->type, slot)) {
       v = blu_val_unknown;
     } else if (slot->type.rank < 1) {
       blu_elab_error(E, BLU_E_TRAIN, p->type->span, "data has a leading dimension, the batch");
@@ -315,12 +330,25 @@ static void allow_accumulation(BluElab *E, const Setting *s) {
                                   mlirUnitAttrGet(E->ctx));
 }
 
-/* epochs and stop: both always there, 0 = no limit by this one. accumulate: where it is set. */
+/* The gradients of an f16 program are those of the loss times a number that the trainer chooses, so that few are too small for the type. */
+static void scale_loss(BluElab *E, const Setting *s) {
+  double x;
+  const BluVal *v = &s->value.val;
+  if (s->set && v->kind != VAL_UNKNOWN && v->kind != VAL_HOST && !(blu_val_number(v, &x) && x >= 1 && x <= LARGEST_SCALE))
+    blu_elab_error(E, BLU_E_SETTING, s->value.span, "`loss_scale` is what the loss is multiplied by at first, a number from 1 to 2^32, not %s",
+                   blu_val_describe(E, v));
+  if (!s->set && E->compute != BLU_F16) return;
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(E->module), mlirStringRefCreateFromCString("blu.loss_scale"),
+                                  mlirUnitAttrGet(E->ctx));
+}
+
+/* epochs and stop: both always there, 0 = no limit by this one. accumulate and loss_scale: where they are set. */
 static void build_settings(BluElab *E, const BluTrain *T) {
-  static const int given[] = {EPOCHS, STOP, ACCUMULATE};
+  int given[4] = {EPOCHS, STOP}, n = 2;
   BluBuild f;
-  BluOutput out[3];
-  int n = T->setting[ACCUMULATE].set ? 3 : 2;
+  BluOutput out[4];
+  if (T->setting[ACCUMULATE].set) given[n++] = ACCUMULATE;
+  if (T->setting[LOSS_SCALE].set) given[n++] = LOSS_SCALE;
   blu_build_start(E, &f, BUILD_OTHER);
   for (int i = 0; i < n; i++) {
     const Setting *s = &T->setting[given[i]];
@@ -342,6 +370,7 @@ void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *stat
   body(E, file, &again, d, false);
   if (T.setting[CLIP_NORM].set) build_clip(E, &T.setting[CLIP_NORM]);
   if (T.setting[ACCUMULATE].set) allow_accumulation(E, &T.setting[ACCUMULATE]);
+  scale_loss(E, &T.setting[LOSS_SCALE]);
   build_settings(E, &T);
   if (T.ngroups) blu_elab_update(E, T.groups, T.ngroups, d->name.span, states);
   else if (!T.optimizer)

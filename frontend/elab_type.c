@@ -2,9 +2,13 @@
 #include <string.h>
 #include "elab_internal.h"
 
+BluElem blu_elab_kept(const BluElab *E) { return blu_elem_compute(E->compute); }
+BluElem blu_elab_float(const BluElab *E) { return E->build && E->build->kind == BUILD_UPDATE ? blu_elab_kept(E) : E->compute; }
+bool blu_elab_is_float(const BluTypeExpr *t) { return !strcmp(t->elem.text, "float"); }
+
 /* check.c has reported what is none. */
-bool blu_elab_elem(const BluName *name, BluElem *e) {
-  if (!strcmp(name->text, "float")) return *e = BLU_F32, true;
+bool blu_elab_elem(const BluElab *E, const BluName *name, BluElem *e) {
+  if (!strcmp(name->text, "float")) return *e = blu_elab_float(E), true;
   if (blu_elem_parse(name->text, e)) return true;
   return false;
 }
@@ -69,7 +73,7 @@ static void as_caller_knows(BluElab *E, BluScope *s, const BluDim *dim, const ch
 static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest *rest, const BluType *have,
                     bool result, BluType *out) {
   *out = (BluType){0};
-  if (!blu_elab_elem(&t->elem, &out->elem)) return false;
+  if (!blu_elab_elem(E, &t->elem, &out->elem)) return false;
   for (const BluDim *d = t->dims; d; d = d->next) {
     if (d->kind == BLU_DIM_HOLE && (!have || out->rank >= have->rank)) return no_hole(E, d);
     if (d->kind == BLU_DIM_REST && !rest) {
@@ -100,10 +104,18 @@ bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out) 
   return type_of(E, s, t, NULL, NULL, false, out);
 }
 
+bool blu_elab_slot_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluSlot *slot) {
+  if (!blu_elab_type(E, s, t, &slot->type)) return false;
+  slot->computes = blu_elab_is_float(t);
+  slot->used = slot->type.elem;
+  if (slot->computes) slot->type.elem = blu_elab_kept(E);
+  return true;
+}
+
 /* A parameter's type with the sizes that are known: "f32[.., I = 784]". */
 static const char *wanted(BluElab *E, BluScope *s, const BluTypeExpr *t) {
   BluElem e;
-  const char *text = blu_elab_elem(&t->elem, &e) ? blu_elem_name(e) : t->elem.text;
+  const char *text = blu_elab_elem(E, &t->elem, &e) ? blu_elem_name(e) : t->elem.text;
   for (const BluDim *d = t->dims; d; d = d->next) {
     const char *dim = d->kind == BLU_DIM_REST ? ".." : "_";
     if (d->kind == BLU_DIM_EXPR) {
@@ -210,7 +222,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
   if (!p->type || arg->val.kind == VAL_UNKNOWN) return arg->val;
   BluElem elem;
   BluType given;
-  if (!blu_elab_elem(&p->type->elem, &elem)) return blu_val_unknown;
+  if (!blu_elab_elem(E, &p->type->elem, &elem)) return blu_val_unknown;
   if (!blu_val_type(&arg->val, &given)) {
     BluValKind k = arg->val.kind;
     bool scalar = k == VAL_HOST || (k >= VAL_INT && k <= VAL_BOOL);
@@ -227,7 +239,7 @@ BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, c
   if (given.elem != elem) {
     BluDiag *d = mismatch(E, s, p, arg, &given, blu_arena_print(E->arena, "its elements should be %s", blu_elem_name(elem)),
                           p->type->elem.span);
-    blu_diag_help(d, "convert it: `%s(%s)`", blu_elem_name(elem), blu_elab_written(E, arg, true));
+    blu_diag_help(d, "convert it: `%s(%s)`", p->type->elem.text, blu_elab_written(E, arg, true));
     return blu_val_unknown;
   }
   int fixed = 0, rests = 0;
@@ -282,7 +294,7 @@ static BluVal fit_one(BluElab *E, BluScope *s, const BluResult *r, const BluRest
     blu_diag_note(d, r->type->span, "by this signature");
     BluType cast = have;
     cast.elem = want.elem;
-    if (blu_type_same(&want, &cast)) blu_diag_help(d, "convert it: `%s(...)`", blu_elem_name(want.elem));
+    if (blu_type_same(&want, &cast)) blu_diag_help(d, "convert it: `%s(...)`", r->type->elem.text);
     return blu_val_unknown;
   }
   return blu_elab_tensor(E, &o, &m, &have) ? blu_val_tensor(E, m, &want) : blu_val_unknown;

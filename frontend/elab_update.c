@@ -46,7 +46,7 @@ static void bind_states(BluElab *E, BluScope *s, const BluUpdate *u, const BluSl
                         .env = u->scope,
                         .made = u->call};
       BluVal v = {.kind = VAL_SLOT, .u.slot = slot};
-      if (m->type && !blu_elab_type(E, s, m->type, &slot->type)) v = blu_val_unknown;
+      if (m->type && !blu_elab_type(E, s, m->type, &slot->type)) v = blu_val_unknown; /* here, `float` is what parameters are kept in */
       blu_scope_define(E, s, name->text, v, name->span)->kind = BIND_STATE;
       blu_slots_add(E, states, slot);
     }

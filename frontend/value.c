@@ -36,7 +36,11 @@ bool blu_val_number(const BluVal *v, double *x) {
 
 bool blu_val_type(const BluVal *v, BluType *t) {
   if (v->kind == VAL_TENSOR) return *t = v->u.tensor->type, true;
-  if (v->kind == VAL_SLOT) return *t = v->u.slot->type, true;
+  if (v->kind == VAL_SLOT) {
+    *t = v->u.slot->type;
+    if (v->u.slot->computes) t->elem = v->u.slot->used;
+    return true;
+  }
   return false;
 }
 
@@ -62,10 +66,11 @@ const char *blu_val_describe(BluElab *E, const BluVal *v) {
                                     : "a function";
     case VAL_OP: return blu_arena_print(E->arena, "the operation `%s`", v->u.op->name);
     case VAL_BUILTIN: return blu_arena_print(E->arena, "the function `%s`", v->u.builtin->name);
-    case VAL_CAST: return blu_arena_print(E->arena, "the type %s", blu_elem_name(v->u.elem));
+    case VAL_CAST: return blu_arena_print(E->arena, "the type %s", v->u.elem == BLU_ELEMS ? "float" : blu_elem_name(v->u.elem));
     case VAL_MODULE: return blu_arena_print(E->arena, "the module `%s`", v->u.decl->decl->name.text);
     case VAL_OPTIMIZER: return blu_arena_print(E->arena, "the optimizer `%s`", v->u.decl->decl->name.text);
     case VAL_NAMESPACE: return "an imported file";
+    case VAL_FORMAT: return "a format of numbers";
     case VAL_INSTANCE: return blu_arena_print(E->arena, "an instance of `%s`", v->u.instance->decl->name.text);
     case VAL_UPDATE:
       return blu_arena_print(E->arena, "the optimizer `%s` with its arguments", v->u.update->decl->name.text);

@@ -128,7 +128,7 @@ static bool pull_back(Walk *w, MlirOperation o) {
     in[i] = mlirOperationGetOperand(o, i);
     v.need[i] = is_active(w, in[i]);
   }
-  op->rule->vjp(&v);
+  blu_vjp_run(&v);
   for (int i = 0; i < v.sig.nin; i++)
     if (v.need[i] && !mlirValueIsNull(v.dx[i])) add_cotangent(w, in[i], v.dx[i]);
   return true;
@@ -169,8 +169,8 @@ static MlirValue result_named(MlirOperation f, const char *role, const char *nam
   return (MlirValue){0};
 }
 
-/* `sum_alone`: the gradient of the loss's sum, for the weight of a whole step is not known yet. */
-static bool differentiate(MlirOperation f, bool sum_alone) {
+/* `sum_alone`: the gradient of the loss's sum, for the weight of a whole step is not known yet. `scaled`: times the new argument `scale`. */
+static bool differentiate(MlirOperation f, bool sum_alone, bool scaled) {
   blu_save_scans(f);
   MlirBlock block = blu_func_block(f);
   MlirOperation end = mlirBlockGetTerminator(block);
@@ -193,17 +193,23 @@ static bool differentiate(MlirOperation f, bool sum_alone) {
   MlirValue seed = one;
   if (!sum_alone)
     seed = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", weight, zero), zero, blu_build2(&b, "div", one, weight)});
+  BluPort scale = {.role = "scale", .name = "loss_scale", .type = {.elem = BLU_F64}};
+  if (scaled) {
+    MlirValue by = mlirBlockAddArgument(block, blu_type_to_mlir(b.ctx, &scale.type), b.loc);
+    seed = blu_build2(&b, "mul", seed, blu_cast_to(&b, by, blu_value_type(seed).elem));
+  }
   bool good = blu_gradient(&b, 1, &sum, &seed, nparams, params, grads);
   for (int i = 0; i < nparams; i++)
     results[nresults + i] = mlirValueIsNull(grads[i]) ? blu_constant_like(&b, params[i], 0) : grads[i];
   MlirLocation loc = mlirOperationGetLocation(end);
   mlirOperationDestroy(end);
   blu_func_return(f, loc, nresults + nparams, results, ports);
+  if (scaled) blu_func_set_arg(f, nargs, &scale);
   free(params), free(grads), free(results), free(ports);
   return good;
 }
 
 bool blu_pass_differentiate(MlirModule m) {
   MlirOperation f = blu_func_find(m, "train");
-  return mlirOperationIsNull(f) || differentiate(f, blu_accumulates(m));
+  return mlirOperationIsNull(f) || differentiate(f, blu_accumulates(m), blu_scales_loss(m));
 }

@@ -1,5 +1,6 @@
 /* expand.c - composites become primitives, and a reduction over several axes a chain over one each, the last axis first:
- * the order of additions that the bit contract fixes (dialects/ops_reduce.c). */
+ * the order of additions that the bit contract fixes (dialects/ops_reduce.c). Arithmetic on half types becomes arithmetic in f32
+ * between casts: what they are from here on is how values are stored, and a cast is where one is rounded. */
 #include <stdlib.h>
 #include "passes_internal.h"
 
@@ -27,12 +28,24 @@ static MlirValue one_axis_at_a_time(BluBuilder *b, MlirOperation o) {
   return blu_reshape_to(b, x, &s.out);
 }
 
-static MlirValue expanded(BluBuilder *b, MlirOperation o) {
+/* Does o compute with elements of a half type, rather than compare, choose or move them? */
+static bool is_half_arithmetic(MlirOperation o) {
+  const BluOp *op = blu_op_of(o);
+  if (!op || op->rule->exact || op->rule->kind == BLU_KIND_INDEX || op->rule->kind == BLU_KIND_VIEW || op->rule->kind == BLU_KIND_EFFECT) return false;
+  bool half = false;
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(o); i < n; i++) half |= blu_elem_is_half(blu_value_type(mlirOperationGetOperand(o, i)).elem);
+  return half;
+}
+
+static MlirValue in_f32(BluBuilder *b, MlirOperation o) {
   BluSig s;
   MlirValue in[BLU_MAX_IN];
   blu_sig_of(o, &s);
-  for (int i = 0; i < s.nin; i++) in[i] = mlirOperationGetOperand(o, i);
-  return blu_op_of(o)->rule->expand(b, &s, in);
+  for (int i = 0; i < s.nin; i++) {
+    in[i] = mlirOperationGetOperand(o, i);
+    if (blu_elem_is_half(s.in[i].elem)) in[i] = blu_cast_to(b, in[i], BLU_F32);
+  }
+  return blu_cast_to(b, blu_build(b, blu_op_of(o)->name, &s.attrs, s.nin, in), s.out.elem);
 }
 
 static void expand_function(MlirOperation f) {
@@ -43,9 +56,10 @@ static void expand_function(MlirOperation f) {
     for (int i = 0; i < n; i++) {
       const BluOp *op = blu_op_of(ops[i]);
       bool composite = op && op->rule->expand;
-      if (!composite && !is_multi_axis(ops[i])) continue;
+      bool half = is_half_arithmetic(ops[i]);
+      if (!composite && !half && !is_multi_axis(ops[i])) continue;
       BluBuilder b = blu_builder_before(ops[i]);
-      blu_replace(ops[i], composite ? expanded(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));
+      blu_replace(ops[i], composite ? blu_expand_op(&b, ops[i]) : half ? in_f32(&b, ops[i]) : one_axis_at_a_time(&b, ops[i]));
       changed = true;
     }
     free(ops);

@@ -288,13 +288,16 @@ static void settle_misfits(Fuse *f, MlirOperation op, const BluType *space, BluM
   }
 }
 
+/* What a kernel that reads memory itself reads for v. */
+static MlirValue read_as(MlirValue v) { return blu_is_widening(blu_def(v)) ? mlirOperationGetOperand(blu_def(v), 0) : v; }
+
 /* Gives op a group of its own; whatever operand is in its way gets stored, in a group before it. */
 static void place_alone(Fuse *f, MlirOperation op) {
   BluType space;
   BluKernelKind kind = kernel_of(op, &space);
   intptr_t n = mlirOperationGetNumOperands(op);
   blu_map_set(&f->waiting, op.ptr, NULL);
-  for (intptr_t i = 0; i < n && kind != BLU_KERNEL_ROWS; i++) store(f, mlirOperationGetOperand(op, i));
+  for (intptr_t i = 0; i < n && kind != BLU_KERNEL_ROWS; i++) store(f, read_as(mlirOperationGetOperand(op, i)));
   for (intptr_t i = 0; i < n && kind == BLU_KERNEL_ROWS; i++) {
     MlirValue blame = {0};
     do {

@@ -55,9 +55,17 @@ bool blu_view_through(MlirOperation op, const BluType *s, BluView at, BluView *o
   return true;
 }
 
+bool blu_is_widening(MlirOperation op) {
+  return blu_is(op, "cast") && blu_value_type(mlirOperationGetResult(op, 0)).elem == BLU_F32 &&
+         blu_elem_is_half(blu_value_type(mlirOperationGetOperand(op, 0)).elem);
+}
+
+/* Rounding to a half type is work, and what stands behind it is to be stored in half the bytes. */
+static bool is_rounding(MlirOperation op) { return blu_is(op, "cast") && blu_elem_is_half(blu_value_type(mlirOperationGetResult(op, 0)).elem); }
+
 bool blu_is_free(MlirOperation op) {
   const BluOp *o = blu_op_of(op);
-  return o && (o->rule->kind == BLU_KIND_INDEX || o->rule->kind == BLU_KIND_VIEW || blu_is(op, "cast"));
+  return o && (o->rule->kind == BLU_KIND_INDEX || o->rule->kind == BLU_KIND_VIEW || (blu_is(op, "cast") && !is_rounding(op)));
 }
 
 bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {

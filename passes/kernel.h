@@ -32,6 +32,8 @@ bool blu_view_through(MlirOperation op, const BluType *s, BluView at, BluView *o
 bool blu_view_of_type(const BluType *t, const BluType *s, BluView *v);
 /* Ops that a kernel evaluates where they are used and that are never stored for their own sake. */
 bool blu_is_free(MlirOperation op);
+/* A cast from a half type to f32: a kernel whose main op reads memory itself reads the half type through it. */
+bool blu_is_widening(MlirOperation op);
 
 /* A kernel function: its kind, its space, and, for kinds other than rows, the op that makes it so. */
 typedef struct { BluKernelKind kind; BluType space; MlirOperation main; } BluKernelInfo;

@@ -19,6 +19,7 @@ bool blu_pass_differentiate(MlirModule m);
 bool blu_pass_step(MlirModule m);
 bool blu_pass_simplify(MlirModule m);
 bool blu_pass_expand(MlirModule m);
+bool blu_pass_formats(MlirModule m);
 bool blu_pass_fuse(MlirModule m);
 bool blu_pass_plan(MlirModule m);
 

@@ -39,6 +39,8 @@ int blu_last_reader(const BluLaunches *l, MlirValue v);
 MlirValue blu_root(MlirValue v);
 const char *blu_func_name(MlirOperation f);       /* borrowed from the context */
 bool blu_accumulates(MlirModule m);               /* is a step of several micro-batches? Then @train adds up gradients, and @update takes them */
+/* Is the loss multiplied by a number that the runtime chooses, before its gradient is taken? @train has an argument `scale` then. */
+bool blu_scales_loss(MlirModule m);
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);
 void blu_set_ints(MlirOperation op, const char *name, int n, const int64_t *v);

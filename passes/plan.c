@@ -48,7 +48,7 @@ static int64_t bytes_of(const BluType *t) { return blu_type_count(t) * blu_elem_
 
 /* ---- what is kept ---- */
 
-static const char *const kept_roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "seed", "rows"};
+static const char *const kept_roles[] = {"param", "state", "cache", "gradient", "run", "step", "total", "scale", "seed", "rows"};
 
 static bool role_is_kept(const char *role) {
   for (size_t i = 0; i < sizeof kept_roles / sizeof *kept_roles; i++)

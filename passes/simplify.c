@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dialects/format.h"
 #include "mlir-c/Pass.h"
 #include "mlir-c/Transforms.h"
 #include "passes_internal.h"
@@ -34,9 +35,11 @@ static MlirValue fold_cast(BluBuilder *b, MlirOperation o) {
   BluType to = blu_value_type(mlirOperationGetResult(o, 0)), from = blu_value_type(x);
   double c;
   if (to.elem == from.elem) return x;
-  if (!blu_constant_value(x, &c) || !blu_elem_is_float(to.elem)) return none;
-  if (from.elem == BLU_F32) c = (float)c;
-  return blu_constant(b, &to, c);
+  MlirOperation d = blu_def(x);
+  if (blu_is(d, "cast") && blu_elem_is_half(to.elem) && blu_elem_is_float(from.elem) && blu_value_type(operand(d, 0)).elem == to.elem)
+    return operand(d, 0); /* widened and back */
+  if (!blu_constant_value(x, &c) || !blu_elem_is_float(to.elem) || from.elem == BLU_SIM) return none; /* which `formats` will round */
+  return blu_constant(b, &to, blu_elem_round(from.elem, c));
 }
 
 static MlirValue fold_product(BluBuilder *b, MlirOperation o) {
@@ -126,6 +129,15 @@ static MlirValue fold_matmul(BluBuilder *b, MlirOperation o) {
   return changed ? blu_build(b, "matmul", &as, 2, in) : none;
 }
 
+/* Rows of a table that is rounded for them alone: only what they hold needs rounding. */
+static MlirValue fold_gather(BluBuilder *b, MlirOperation o) {
+  MlirOperation d = blu_def(operand(o, 0));
+  if (!blu_is(d, "cast") || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(mlirValueGetFirstUse(operand(o, 0))))) return none;
+  BluElem to = blu_value_type(operand(o, 0)).elem, from = blu_value_type(operand(d, 0)).elem;
+  if (!blu_elem_is_half(to) || !blu_elem_is_float(from)) return none;
+  return blu_cast_to(b, blu_build2(b, "gather", operand(d, 0), operand(o, 1)), to);
+}
+
 /* Over axes of size 1 the extremum is the operand. A sum is not: it starts at +0, so a single -0 gives +0. */
 static MlirValue fold_reduce(BluBuilder *b, MlirOperation o) {
   BluSig s;
@@ -134,21 +146,21 @@ static MlirValue fold_reduce(BluBuilder *b, MlirOperation o) {
   return blu_reshape_to(b, operand(o, 0), &s.out);
 }
 
-/* Arithmetic on constants, where double gives the rounded result of the type: one rounding to 53 bits and one to 24 is the
+/* Arithmetic on constants, where double gives the rounded result of the type: one rounding to 53 bits and one to 24 or fewer is the
  * direct rounding for these ops (Figueroa, "When is double rounding innocuous?", 1995). */
 static MlirValue fold_arithmetic(BluBuilder *b, MlirOperation o) {
   BluSig s;
   double in[2], out;
   blu_sig_of(o, &s);
-  if (!blu_elem_is_float(s.out.elem)) return none;
+  if (!blu_elem_is_float(s.out.elem) || s.out.elem == BLU_SIM) return none;
   for (int i = 0; i < s.nin; i++) {
     if (!blu_constant_value(operand(o, i), &in[i])) return none;
-    if (s.out.elem == BLU_F32) in[i] = (float)in[i];
+    in[i] = blu_elem_round(s.out.elem, in[i]);
   }
   BluSig scalar = {.nin = s.nin, .in = {{.elem = s.out.elem}, {.elem = s.out.elem}}, .out = {.elem = s.out.elem}};
   BluRefCall call = {.sig = &scalar, .in = {&in[0], &in[1]}, .out = &out};
   blu_op_of(o)->rule->ref(&call);
-  return blu_constant(b, &s.out, s.out.elem == BLU_F32 ? (float)out : out);
+  return blu_constant(b, &s.out, blu_elem_round(s.out.elem, out));
 }
 
 static const struct { const char *op; MlirValue (*fold)(BluBuilder *, MlirOperation); } rewrites[] = {
@@ -156,7 +168,7 @@ static const struct { const char *op; MlirValue (*fold)(BluBuilder *, MlirOperat
   {"sqrt", fold_arithmetic}, {"neg", fold_arithmetic},
   {"broadcast", fold_shape}, {"reshape", fold_shape}, {"cast", fold_cast}, {"mul", fold_product}, {"div", fold_product},
   {"sub", fold_sub}, {"neg", fold_neg}, {"where", fold_where}, {"pow", fold_pow}, {"transpose", fold_transpose},
-  {"matmul", fold_matmul}, {"max", fold_reduce}, {"min", fold_reduce},
+  {"matmul", fold_matmul}, {"gather", fold_gather}, {"max", fold_reduce}, {"min", fold_reduce},
 };
 
 /* One pass over the block, operands before users; true if something changed. */

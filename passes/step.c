@@ -134,6 +134,20 @@ static MlirOperation start(MlirModule m, MlirLocation loc, const char *name, Por
   return f;
 }
 
+/* 1 / scale in f32, for programs whose gradients are of the loss times `scale`, which becomes a result; null for others. */
+static MlirValue unscaled(BluBuilder *b, const Ports *args, Ports *results) {
+  int k = port_find(args, "scale", "loss_scale");
+  if (k < 0) return (MlirValue){0};
+  MlirValue scale = args->value[k];
+  port_add(results, (BluPort){.role = "output", .name = "loss_scale", .type = blu_value_type(scale)}, scale);
+  return blu_cast_to(b, blu_build2(b, "div", blu_constant_like(b, scale, 1), scale), BLU_F32);
+}
+
+/* a * b, where null is 1 */
+static MlirValue times(BluBuilder *b, MlirValue x, MlirValue y) {
+  return mlirValueIsNull(x) ? y : mlirValueIsNull(y) ? x : blu_build2(b, "mul", x, y);
+}
+
 static void make_step(MlirModule m, MlirOperation train, MlirOperation update, MlirOperation clip_func) {
   MlirLocation loc = mlirOperationGetLocation(train);
   Ports args = {0}, grads = {0}, results = {0}, states = {0};
@@ -143,10 +157,11 @@ static void make_step(MlirModule m, MlirOperation train, MlirOperation update, M
   BluBuilder b;
   MlirOperation step = start(m, loc, "train", &args, &b);
   inline_train(&b, train, update, &args, &results, &grads, &states);
-  MlirValue norm = add_norms(&b, &grads, (MlirValue){0}, &results);
+  MlirValue factor = unscaled(&b, &args, &results), norm = add_norms(&b, &grads, factor, &results);
   blu_build(&b, "guard", NULL, results.n, results.value);
   for (int i = 0; i < states.n; i++) port_add(&results, states.port[i], states.value[i]); /* the model's own, such as running means */
-  if (grads.n && !mlirOperationIsNull(clip_func)) scale_gradients(&b, &grads, clip_factor(&b, clip_func, &args, norm));
+  if (grads.n && !mlirOperationIsNull(clip_func)) factor = times(&b, factor, clip_factor(&b, clip_func, &args, norm));
+  if (!mlirValueIsNull(factor)) scale_gradients(&b, &grads, factor);
   inline_update(&b, update, &args, &grads, &results);
   blu_func_return(step, loc, results.n, results.value, results.port);
   free_ports(&args), free_ports(&grads), free_ports(&results), free_ports(&states);
@@ -192,11 +207,12 @@ static void make_update(MlirModule m, MlirOperation train, MlirOperation update,
   add_sums(&args, train, update);
   BluType scalar = blu_type_make(BLU_F64, 0, NULL);
   port_add(&args, (BluPort){.role = "total", .name = "total", .type = scalar}, (MlirValue){0});
+  if (blu_scales_loss(m)) port_add(&args, (BluPort){.role = "scale", .name = "loss_scale", .type = scalar}, (MlirValue){0});
   BluBuilder b;
   MlirOperation f = start(m, loc, "update", &args, &b);
-  MlirValue total = args.value[args.n - 1], zero = blu_constant(&b, &scalar, 0), one = blu_constant(&b, &scalar, 1);
+  MlirValue total = args.value[port_find(&args, "total", "total")], zero = blu_constant(&b, &scalar, 0), one = blu_constant(&b, &scalar, 1);
   MlirValue scale = blu_build(&b, "where", NULL, 3, (MlirValue[]){blu_build2(&b, "eq", total, zero), zero, blu_build2(&b, "div", one, total)});
-  scale = blu_cast_to(&b, scale, BLU_F32);
+  scale = times(&b, blu_cast_to(&b, scale, BLU_F32), unscaled(&b, &args, &results));
   for (int i = 0; i < args.n; i++)
     if (!strcmp(args.port[i].role, "gradient")) port_add(&grads, args.port[i], args.value[i]);
   MlirValue norm = add_norms(&b, &grads, scale, &results);

@@ -8,6 +8,7 @@ const BluPass blu_passes[] = {
   {"step", "join gradient, clipping and optimizer to one train step", blu_pass_step},
   {"simplify", "exact identities, common subexpressions, dead code", blu_pass_simplify},
   {"expand", "write composites as primitives", blu_pass_expand},
+  {"formats", "make numbers of a simulated format f32 that is rounded", blu_pass_formats},
   {"fuse", "group ops to kernels", blu_pass_fuse},
   {"plan", "give every value its place in the arena", blu_pass_plan},
   {NULL, NULL, NULL},

@@ -66,6 +66,10 @@ bool blu_accumulates(MlirModule m) {
   return !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.accumulate")));
 }
 
+bool blu_scales_loss(MlirModule m) {
+  return !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.loss_scale")));
+}
+
 bool blu_is_call(MlirOperation op) { return mlirStringRefEqual(mlirIdentifierStr(mlirOperationGetName(op)), ref("func.call")); }
 bool blu_is_launch(MlirOperation op) { return blu_is_call(op) || blu_is(op, "scan"); }
 bool blu_is_kernel(MlirOperation func) { return *blu_get_string(func, "blu.kernel") != 0; }

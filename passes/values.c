@@ -1,4 +1,5 @@
 /* values.c - see values.h. */
+#include "dialects/format.h"
 #include "values.h"
 #include <errno.h>
 #include <math.h>
@@ -113,11 +114,13 @@ void blu_values_draw(MlirOperation f, int arg, uint64_t seed, double *out) {
   for (int64_t i = 0, n = blu_type_count(&p.type); i < n; i++) {
     if (!strcmp(p.role, "run")) out[i] = p.has_value ? p.value : 1;
     else if (!strcmp(p.role, "step")) out[i] = 0;
+    else if (!strcmp(p.role, "scale")) out[i] = 1;
     else if (!strcmp(p.role, "seed")) out[i] = (double)(seed >> 12); /* i64 that a double holds */
     else if (!strcmp(p.role, "rows")) out[i] = batch_of(f);
     else if (!blu_elem_is_float(p.type.elem)) out[i] = draw_integer(&r, p.type.elem, &state);
     else if (kept) out[i] = 0.1 + uniform(&state);
     else out[i] = (weight ? 0.3 : 1) * blu_values_normal(&state);
+    if (blu_elem_is_half(p.type.elem)) out[i] = blu_elem_round(p.type.elem, out[i]);
   }
 }
 
@@ -135,7 +138,7 @@ bool blu_values_parse(const char *text, const BluType *t, double *out, BluWhy *w
     while (*end == ' ') end++;
     if (*end && *end != ',') return blu_values_refuse(why, "'%.40s' is no number", at);
     if (!blu_elem_is_float(t->elem) && v != floor(v)) return blu_values_refuse(why, "%.17g is no whole number", v);
-    if (k < n) out[k] = v;
+    if (k < n) out[k] = blu_elem_is_half(t->elem) ? blu_elem_round(t->elem, v) : v;
     k++;
     at = end;
     if (!*at) break;

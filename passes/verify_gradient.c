@@ -28,10 +28,10 @@ typedef struct {
 } Check;
 
 /* What the gradients are of: the mean, or the sum if a step adds up those of several micro-batches. */
-static bool loss_of(const Check *c, const Numbers *results, double *loss) {
+static bool loss_of(const Check *c, const Numbers *base, const Numbers *results, double *loss) {
   const Number *sum = blu_numbers_find(results, "train", "sum", "loss"), *weight = blu_numbers_find(results, "train", "weight", "loss");
   if (!sum || !weight || !(weight->v[0] > 0)) return false;
-  *loss = blu_accumulates(c->plain) ? sum->v[0] : sum->v[0] / weight->v[0];
+  *loss = blu_point_scale(base) * (blu_accumulates(c->plain) ? sum->v[0] : sum->v[0] / weight->v[0]);
   return isfinite(*loss);
 }
 
@@ -48,7 +48,7 @@ static bool prepare(Check *c, int k) {
   bool good = blu_point_run(c->plain, c->train, NULL, p->base, &plain, &p->held, &why);
   p->held.replay = true;
   blu_numbers_free(&plain);
-  return p->ready = good && blu_point_run(c->graded, c->with_gradient, NULL, p->base, &p->results, NULL, &why) && loss_of(c, &p->results, &p->loss);
+  return p->ready = good && blu_point_run(c->graded, c->with_gradient, NULL, p->base, &p->results, NULL, &why) && loss_of(c, p->base, &p->results, &p->loss);
 }
 
 /* ---- directions ---- */
@@ -96,7 +96,7 @@ static bool loss_at(const Check *c, const Point *p, const Numbers *direction, do
     for (int64_t k = 0; k < n; k++) v[k] = x->v[k] + h * d->v[k];
     blu_numbers_add(&moved, d->func, &(BluPort){.role = d->role, .name = d->name, .type = d->type}, v);
   }
-  bool good = blu_point_run(c->plain, c->train, &moved, p->base, &results, &held, &why) && loss_of(c, &results, loss);
+  bool good = blu_point_run(c->plain, c->train, &moved, p->base, &results, &held, &why) && loss_of(c, p->base, &results, loss);
   blu_numbers_free(&moved), blu_numbers_free(&results);
   return good;
 }

@@ -14,6 +14,7 @@ void blu_numbers_add(Numbers *ns, const char *func, const BluPort *p, double *v)
 void blu_numbers_free(Numbers *ns);
 const char *blu_numbers_owner(const char *func, const char *role); /* the func that an argument is filed under */
 
+double blu_point_scale(const Numbers *point); /* what the loss is multiplied by before its gradient is taken; 1 if by nothing */
 /* A point: initial values of the model from its @init, moved a little so that nothing is zero by accident; the rest drawn. */
 bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, Numbers *point, BluWhy *why);
 /* Runs f; arguments come from `first` (NULL: none), then from `point`. Its results join `results`. held: see blu_interp_run_held. */

@@ -63,6 +63,19 @@ static void move(const Number *initial, uint64_t seed, double *out) {
   }
 }
 
+double blu_point_scale(const Numbers *point) {
+  const Number *x = blu_numbers_find(point, "", "scale", "loss_scale");
+  return x ? x->v[0] : 1;
+}
+
+/* What `differentiate` is going to ask for: no power of two, so that a factor too many shows. */
+static void add_scale(MlirModule m, Numbers *point) {
+  if (!blu_scales_loss(m)) return;
+  double *v = blu_alloc(sizeof *v);
+  *v = 5;
+  blu_numbers_add(point, "", &(BluPort){.role = "scale", .name = "loss_scale", .type = {.elem = BLU_F64}}, v);
+}
+
 /* A step of several micro-batches has sums of gradients and of weights: arguments of what `step` is going to make. */
 static void add_sums(MlirModule m, Numbers *point) {
   if (!blu_accumulates(m)) return;
@@ -104,7 +117,7 @@ bool blu_point_draw(MlirModule m, uint64_t seed, bool whole_batch, double step, 
     }
     if (k < 0) good = blu_point_run(m, init, NULL, point, &initial, NULL, why);
   }
-  if (good) add_sums(m, point);
+  if (good) add_sums(m, point), add_scale(m, point);
   free(funcs);
   blu_numbers_free(&initial);
   return good;

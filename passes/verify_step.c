@@ -50,7 +50,7 @@ bool blu_verify_expect_step(MlirModule m, const Numbers *point, const Numbers *g
   bool sums = blu_accumulates(m);
   const char *last = sums ? "update" : "train"; /* the function that ends the step */
   Numbers grads = {0}, updated = {0};
-  double squares = 0, factor;
+  double squares = 0, factor, scale = blu_point_scale(point);
   for (int i = 0; i < graded->n; i++) {
     const Number *g = &graded->at[i];
     if (strcmp(g->func, "train")) continue;
@@ -61,8 +61,8 @@ bool blu_verify_expect_step(MlirModule m, const Numbers *point, const Numbers *g
       if (sums) { /* of the micro-batches so far, to which @train adds; @update divides them by their weight */
         const Number *sum = blu_numbers_find(point, "", "gradient", g->name), *total = blu_numbers_find(point, "", "total", "total");
         put(expected, "train", "gradient", g->name, &g->type, combined(&g->type, 1, sum->v, 1, g->v));
-        v = combined(&g->type, 1 / total->v[0], sum->v, 0, NULL);
-      } else v = combined(&g->type, 1, g->v, 0, NULL);
+        v = combined(&g->type, 1 / (total->v[0] * scale), sum->v, 0, NULL);
+      } else v = combined(&g->type, 1 / scale, g->v, 0, NULL);
       for (int64_t k = 0, n = blu_type_count(&g->type); k < n; k++) own += v[k] * v[k];
       put_scalar(expected, last, "squares", g->name, own);
       put(&grads, "", "grad", g->name, &g->type, v);
@@ -70,6 +70,11 @@ bool blu_verify_expect_step(MlirModule m, const Numbers *point, const Numbers *g
     }
   }
   if (grads.n) put_scalar(expected, last, "norm", "norm", sqrt(squares));
+  if (blu_scales_loss(m)) {
+    double *v = blu_alloc(sizeof *v);
+    *v = scale;
+    put(expected, last, "output", "loss_scale", &(BluType){.elem = BLU_F64}, v);
+  }
   bool good = clip_factor(m, point, sqrt(squares), &factor, why);
   for (int i = 0; i < grads.n; i++)
     for (int64_t k = 0, n = blu_type_count(&grads.at[i].type); k < n; k++) grads.at[i].v[k] *= factor;

@@ -8,13 +8,14 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 4
+#define BLU_ABI 5
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
 
 typedef enum {
-  BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */
+  BLU_DTYPE_F32, BLU_DTYPE_F64, BLU_DTYPE_I32, BLU_DTYPE_I64, BLU_DTYPE_U8, BLU_DTYPE_BOOL /* one byte, 0 or 1 */,
+  BLU_DTYPE_BF16, BLU_DTYPE_F16
 } BluDtype;
 
 typedef enum {
@@ -33,7 +34,8 @@ typedef enum {
   BLU_ROLE_NORM,     /* f32 scalar: norm of all gradients, before clipping */
   BLU_ROLE_CACHE,    /* kept between the runs of entries, zero at the start of a session, never saved */
   BLU_ROLE_GRADIENT, /* sum of the gradients of the parameter `name` over the micro-batches of a step: zeroed before, never saved */
-  BLU_ROLE_TOTAL     /* f64 scalar: sum of the loss's weights over the micro-batches of a step */
+  BLU_ROLE_TOTAL,    /* f64 scalar: sum of the loss's weights over the micro-batches of a step */
+  BLU_ROLE_SCALE     /* f64 scalar: what the loss is multiplied by before its gradient is taken; SQUARES and NORM are without */
 } BluRole;
 
 /* A tensor at a fixed place of the arena. Row-major, dense. */
@@ -144,7 +146,7 @@ typedef struct {
   int64_t loop_offsets;         /* the most offsets of a launch inside of a loop */
   const BluSlot *tensor;        /* PARAM and STATE: what a checkpoint holds; sorted by offset */
   int64_t tensors;
-  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL: set by the runtime before a run */
+  const BluSlot *scalar;        /* RUN, STEP, SEED, ROWS, TOTAL, SCALE: set by the runtime before a run */
   int64_t scalars;
   const BluFunction *function;
   int64_t functions;

@@ -1,11 +1,12 @@
 /* array.c - arrays of examples in memory, of whatever type a file has, and their way into the slots of a program.
  *
  * A value goes into a slot only if it stays itself: integers that the slot's type can't hold, and ids outside of
- * [0, bound), are refused. f64 is rounded to f32. */
+ * [0, bound), are refused. Fractions are rounded to the slot's type. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "data_internal.h"
+#include "half.h"
 
 static const struct {
   const char *name;
@@ -15,17 +16,18 @@ static const struct {
     [BLU_RAW_U8] = {"u8", 1, false},   [BLU_RAW_I8] = {"i8", 1, false},   [BLU_RAW_BOOL] = {"bool", 1, false},
     [BLU_RAW_U16] = {"u16", 2, false}, [BLU_RAW_I16] = {"i16", 2, false}, [BLU_RAW_U32] = {"u32", 4, false},
     [BLU_RAW_I32] = {"i32", 4, false}, [BLU_RAW_I64] = {"i64", 8, false}, [BLU_RAW_F32] = {"f32", 4, true},
-    [BLU_RAW_F64] = {"f64", 8, true},
+    [BLU_RAW_F64] = {"f64", 8, true},   [BLU_RAW_F16] = {"f16", 2, true},   [BLU_RAW_BF16] = {"bf16", 2, true},
 };
 
+bool blu_raw_real(BluRaw raw) { return raw_types[raw].real; }
 int64_t blu_raw_bytes(BluRaw raw) { return raw_types[raw].bytes; }
 const char *blu_raw_name(BluRaw raw) { return raw_types[raw].name; }
 
-/* The type of a file that holds the slot's values as they are. */
-static BluRaw raw_of(int32_t dtype) {
+BluRaw blu_raw_of(int32_t dtype) {
   static const BluRaw same[] = {
       [BLU_DTYPE_F32] = BLU_RAW_F32, [BLU_DTYPE_F64] = BLU_RAW_F64, [BLU_DTYPE_I32] = BLU_RAW_I32,
       [BLU_DTYPE_I64] = BLU_RAW_I64, [BLU_DTYPE_U8] = BLU_RAW_U8,   [BLU_DTYPE_BOOL] = BLU_RAW_BOOL,
+      [BLU_DTYPE_F16] = BLU_RAW_F16, [BLU_DTYPE_BF16] = BLU_RAW_BF16,
   };
   return same[dtype];
 }
@@ -53,8 +55,23 @@ static void widen(const char *from, BluRaw raw, int64_t count, int64_t *whole, d
     case BLU_RAW_I64: EACH(int64_t, whole); break;
     case BLU_RAW_F32: EACH(float, real); break;
     case BLU_RAW_F64: EACH(double, real); break;
+    case BLU_RAW_F16:
+    case BLU_RAW_BF16:
+      for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, from + 2 * i, sizeof bits);
+        real[i] = blu_half_number(raw == BLU_RAW_F16 ? BLU_DTYPE_F16 : BLU_DTYPE_BF16, bits);
+      }
+      break;
   }
 #undef EACH
+}
+
+static bool is_real(int32_t dtype) { return dtype == BLU_DTYPE_F32 || dtype == BLU_DTYPE_F64 || blu_half_is(dtype); }
+
+/* Whole numbers up to this one are numbers of the type. */
+static int64_t whole_end(int32_t dtype) {
+  return dtype == BLU_DTYPE_F32 ? 1 << 24 : dtype == BLU_DTYPE_F16 ? 1 << 11 : dtype == BLU_DTYPE_BF16 ? 1 << 8 : INT64_MAX;
 }
 
 /* Least and greatest integer that a slot takes. */
@@ -62,12 +79,12 @@ static void range_of(int32_t dtype, int64_t bound, int64_t *low, int64_t *high) 
   bool bounded = bound > 0;
   *low = bounded || dtype == BLU_DTYPE_U8 || dtype == BLU_DTYPE_BOOL ? 0
          : dtype == BLU_DTYPE_I32                                    ? INT32_MIN
-         : dtype == BLU_DTYPE_F32                                    ? -(1 << 24)
+         : is_real(dtype)                                            ? -whole_end(dtype)
                                                                      : INT64_MIN;
   *high = dtype == BLU_DTYPE_U8     ? UINT8_MAX
           : dtype == BLU_DTYPE_BOOL ? 1
           : dtype == BLU_DTYPE_I32  ? INT32_MAX
-          : dtype == BLU_DTYPE_F32  ? 1 << 24
+          : is_real(dtype)          ? whole_end(dtype)
                                     : INT64_MAX;
   if (bounded && bound - 1 < *high) *high = bound - 1;
 }
@@ -81,8 +98,6 @@ static bool always_inside(BluRaw raw, int64_t low, int64_t high) {
   int64_t least = negative ? -((int64_t)1 << (bits - 1)) : 0, most = ((int64_t)1 << (bits - negative)) - 1;
   return least >= low && most <= high;
 }
-
-static bool is_real(int32_t dtype) { return dtype == BLU_DTYPE_F32 || dtype == BLU_DTYPE_F64; }
 
 /* Index of the first value that is not a whole number in [low, high]; -1 if there is none. */
 static int64_t first_outside(const int64_t *whole, const double *real, int64_t count, int64_t low, int64_t high) {
@@ -112,6 +127,10 @@ static void narrow(const int64_t *whole, const double *real, int64_t count, char
   switch (dtype) {
     case BLU_DTYPE_F32: EACH(float); break;
     case BLU_DTYPE_F64: EACH(double); break;
+    case BLU_DTYPE_BF16:
+    case BLU_DTYPE_F16:
+      for (int64_t i = 0; i < count; i++) ((uint16_t *)(void *)to)[i] = blu_half_nearest(dtype, real ? real[i] : (double)whole[i]);
+      break;
     case BLU_DTYPE_I32: EACH(int32_t); break;
     case BLU_DTYPE_I64: EACH(int64_t); break;
     default: EACH(uint8_t); break;
@@ -123,7 +142,7 @@ int64_t blu_raw_convert(const void *from, BluRaw raw, int64_t count, void *to, i
   int64_t whole[BLOCK], low, high;
   double real[BLOCK];
   bool reals = raw_types[raw].real, free_values = is_real(dtype) && bound <= 0;
-  if (raw == raw_of(dtype) && bound <= 0 && raw != BLU_RAW_BOOL) {
+  if (raw == blu_raw_of(dtype) && bound <= 0 && raw != BLU_RAW_BOOL) {
     if (to) memcpy(to, from, (size_t)(count * raw_types[raw].bytes));
     return -1;
   }
@@ -132,7 +151,7 @@ int64_t blu_raw_convert(const void *from, BluRaw raw, int64_t count, void *to, i
   for (int64_t i = 0; i < count; i += BLOCK) {
     int64_t some = count - i < BLOCK ? count - i : BLOCK;
     widen((const char *)from + i * raw_types[raw].bytes, raw, some, whole, real);
-    bool any = free_values && (reals || dtype == BLU_DTYPE_F64 || raw_types[raw].bytes < 4);
+    bool any = free_values && (reals || dtype == BLU_DTYPE_F64 || (dtype == BLU_DTYPE_F32 && raw_types[raw].bytes < 4));
     int64_t bad = any ? -1 : first_outside(whole, reals ? real : NULL, some, low, high);
     if (bad >= 0) return i + bad;
     if (to) narrow(whole, reals ? real : NULL, some, (char *)to + i * blu_dtype_bytes(dtype), dtype);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime_internal.h"
+#include "data_internal.h"
 
 /* N of "step-N" (then *temporary = false) or "step-N.tmp"; -1 for any other name. */
 static int64_t step_of(const char *name, bool *temporary) {
@@ -125,8 +125,8 @@ static bool write_folder(BluError *err, const BluProgram *program, const BluAren
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
   char *trainer = blu_text_path(folder, "trainer.txt"), checks[100];
   bool good = blu_file_folder(err, folder) &&
-              blu_safetensors_write(err, model, program, BLU_PICK_PARAMS, arena) &&
-              blu_safetensors_write(err, state, program, BLU_PICK_STATES, arena) &&
+              blu_safetensors_write(err, model, program, BLU_PICK_PARAMS, BLU_DTYPE_AS_IT_IS, arena) &&
+              blu_safetensors_write(err, state, program, BLU_PICK_STATES, BLU_DTYPE_AS_IT_IS, arena) &&
               print_checks(err, checks, sizeof checks, model, state) &&
               write_text(err, trainer, program, text, checks) && blu_file_sync(err, folder);
   free(model);
@@ -152,21 +152,37 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const BluAren
   return good;
 }
 
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, const BluArena *arena,
-                         const char *path) {
+/* Values [first, first + count) of a tensor of the file, which begins at `offset`, as values of `dtype`. */
+static bool read_part(BluError *err, int fd, const char *path, int64_t offset, int32_t from, char *place, int32_t dtype, int64_t first, int64_t count) {
+  enum { BLOCK = 4096 };
+  float some[BLOCK];
+  int64_t wide = blu_dtype_bytes(from);
+  offset += first * wide;
+  if (from == dtype) return blu_file_read(err, fd, path, place, count * wide, offset);
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t n = count - i < BLOCK ? count - i : BLOCK;
+    if (!blu_file_read(err, fd, path, (char *)some, n * wide, offset + i * wide)) return false;
+    blu_raw_convert(some, blu_raw_of(from), n, place + i * blu_dtype_bytes(dtype), dtype, 0);
+  }
+  return true;
+}
+
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts,
+                         const BluArena *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
   blu_error_set(err, "%s does not fit this program:", path);
-  bool good = !blu_safetensors_differences(err, program, pick, &file, ignore, "the checkpoint");
+  bool good = !blu_safetensors_differences(err, program, pick, &file, ignore, "the checkpoint", converts);
   for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from;
     if (!blu_slot_picked(to, pick)) continue;
     from = blu_safetensors_find(&file, to->name);
-    for (int64_t at = 0, part; good && at < from->bytes; at += part) {
-      part = from->bytes - at;
+    for (int64_t at = 0, part; good && at < to->bytes; at += part) {
+      part = to->bytes - at;
       char *place = blu_device_place(arena, to->offset + at, &part);
-      good = blu_file_read(err, fd, path, place, part, file.data_start + from->offset + at) &&
+      good = read_part(err, fd, path, file.data_start + from->offset, from->dtype, place, to->dtype, at / blu_dtype_bytes(to->dtype),
+                       part / blu_dtype_bytes(to->dtype)) &&
              blu_device_put(err, arena, to->offset + at, place, part);
     }
   }
@@ -262,8 +278,8 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, const BluAren
   bool states = all;
   for (int64_t i = 0; i < program->tensors; i++) states |= blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES);
   BluPick pick = all ? BLU_PICK_STATES : BLU_PICK_MODEL_STATES;
-  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, NULL, arena, model) &&
-              (!states || blu_checkpoint_read(err, program, pick, NULL, arena, state)) &&
+  bool good = blu_checkpoint_read(err, program, BLU_PICK_PARAMS, NULL, false, arena, model) &&
+              (!states || blu_checkpoint_read(err, program, pick, NULL, false, arena, state)) &&
               ((!all && access(trainer, F_OK)) || read_text(err, program, trainer, text, warning)) &&
               (!*text || is_unchanged(err, *text, "check.model", model)) &&
               (!states || !*text || is_unchanged(err, *text, "check.state", state));

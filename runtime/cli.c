@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime_internal.h"
+#include "ranks_internal.h"
 
 typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_SET } OptionKind;
 
@@ -20,11 +20,17 @@ static const struct {
     {"--checkpoint", "DIR", "checkpoint to read (default: the latest of --out)", OPTION_TEXT, PLACE(checkpoint), 0},
     {"--entry", "NAME", "entry to run (default: the only one, else `predict`)", OPTION_TEXT, PLACE(entry), 0},
     {"--output", "FILE", "file to write: .npy or .csv of results, .safetensors or .npy of parameters", OPTION_TEXT, PLACE(output), 0},
+    {"--dtype", "TYPE", "write parameters as f32, bf16 or f16 (default: as they are)", OPTION_TEXT, PLACE(dtype), 0},
     {"--ignore", "PATTERN", "leave out the tensors of the file that match (*, ?) and that the program lacks", OPTION_TEXT, PLACE(ignore), 0},
     {"--epochs", "N", "train for N epochs", OPTION_NUMBER, PLACE(epochs), 0},
     {"--steps", "N", "train until N steps are done", OPTION_NUMBER, PLACE(steps), 0},
-    {"--accumulate", "N", "micro-batches per step, if the program sets `accumulate` (default: as it says)", OPTION_NUMBER,
+    {"--accumulate", "N", "micro-batches per step and rank, if the program sets `accumulate` (default: as it says)", OPTION_NUMBER,
      PLACE(accumulate), 1},
+    {"--ranks", "N", "train with N processes: of this machine, or see --rank", OPTION_NUMBER, PLACE(ranks), 1},
+    {"--rank", "R", "be rank R of --ranks N, from 0, and meet the others at --master (default: as torchrun, mpirun or srun says)",
+     OPTION_NUMBER, PLACE(rank), 0},
+    {"--master", "HOST:PORT", "where rank 0 listens (default: as the launcher says)", OPTION_TEXT, PLACE(master), 0},
+    {"--rank-timeout", "N", "seconds to wait for another rank before giving up (default 300)", OPTION_NUMBER, PLACE(rank_timeout), 1},
     {"--max-minutes", "X", "stop with a checkpoint after X minutes", OPTION_REAL, PLACE(minutes), 0},
     {"--patience", "N", "stop after N evaluations without a lower test loss", OPTION_NUMBER, PLACE(patience), 1},
     {"--shard", "R/N", "train on part R of N, from 0: each N-th example of an epoch's order", OPTION_TEXT, PLACE(shard), 0},
@@ -45,8 +51,6 @@ static const struct {
     {"--dry-run", NULL, "check data, memory and settings, compute one step, write nothing", OPTION_FLAG,
      PLACE(dry_run), 0},
     {"--profile", NULL, "report the time of each kernel at the end", OPTION_FLAG, PLACE(profile), 0},
-    {"--peak", NULL, "measure the processor's multiply-adds first, and report the share that is reached", OPTION_FLAG,
-     PLACE(peak), 0},
     {"--tensorboard", NULL, "also write an event file for TensorBoard to --out", OPTION_FLAG, PLACE(tensorboard), 0},
     {"--quiet", NULL, "print errors only", OPTION_FLAG, PLACE(quiet), 0},
     {"--plan", NULL, "print the plan: buffers and launches", OPTION_FLAG, PLACE(plan), 0},
@@ -76,8 +80,11 @@ static bool store_number(BluError *err, int64_t *number, int which, const char *
   int64_t least = option_table[which].least;
   if (!blu_text_int(value, number) || *number < least)
     return blu_error_set(err, "option %s needs a whole number from %" PRId64 ", not '%s'", name, least, value);
-  int64_t most = !strcmp(name, "--threads") ? MOST_THREADS : !strcmp(name, "--timeout") ? LONGEST_WAIT
-                 : !strcmp(name, "--accumulate") ? MOST_BATCHES : INT64_MAX;
+  int64_t most = INT64_MAX;
+  if (!strcmp(name, "--threads")) most = MOST_THREADS;
+  else if (!strcmp(name, "--timeout") || !strcmp(name, "--rank-timeout")) most = LONGEST_WAIT;
+  else if (!strcmp(name, "--ranks")) most = BLU_RANKS_MOST;
+  else if (!strcmp(name, "--accumulate")) most = MOST_BATCHES;
   return *number <= most || blu_error_set(err, "option %s is at most %" PRId64, name, most);
 }
 
@@ -114,7 +121,8 @@ static bool store_file(BluError *err, const BluCommand *command, BluOptions *opt
 
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
   *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .device = -1, .eval_every = -1,
-                          .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1};
+                          .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1,
+                          .ranks = -1, .rank = -1, .rank_timeout = 300};
   for (int i = 0; i < words; i++) {
     char name[64];
     const char *equals = strncmp(word[i], "--", 2) ? NULL : strchr(word[i], '=');

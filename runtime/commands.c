@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "data_internal.h"
-#include "runtime_internal.h"
+#include "ranks_internal.h"
 
 static int fail(const BluError *err, int code) {
   fflush(stdout);
-  fprintf(stderr, "error: %s\n", err->text);
+  if (err->text[0]) fprintf(stderr, "error: %s\n", err->text); /* empty: another rank says it */
   return code;
 }
 
@@ -63,8 +63,14 @@ static int command_train(const BluProgram *program, const BluOptions *options) {
   sigaction(SIGUSR1, &save, NULL);
   sigaction(SIGXFSZ, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
-  int code = run_with_values(program, options, blu_train_run);
-  return code == BLU_EXIT_OK && blu_train_signal ? 128 + (int)blu_train_signal : code;
+  BluError err;
+  BluRanks ranks;
+  BluOptions mine = *options;
+  mine.group = &ranks;
+  if (!blu_ranks_find(&err, options, &ranks)) return fail(&err, BLU_EXIT_USAGE);
+  int code = ranks.here && !blu_ranks_start(&err, &ranks) ? fail(&err, BLU_EXIT_FAILED) : run_with_values(program, &mine, blu_train_run);
+  if (code == BLU_EXIT_OK && blu_train_signal) code = 128 + (int)blu_train_signal;
+  return blu_ranks_wait(&ranks, code);
 }
 
 static int command_eval(const BluProgram *program, const BluOptions *options) {
@@ -123,8 +129,9 @@ static int command_licenses(const BluProgram *program, const BluOptions *options
 
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
-     " --data --out --epochs --steps --accumulate --max-minutes --patience --shard --seed --threads --device --set --eval-every --save-every"
-     " --log-every --keep --nan --timeout --resume --dry-run --profile --peak --tensorboard --quiet ",
+     " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout"
+     " --max-minutes --patience --shard --seed --threads --device --set --eval-every --save-every"
+     " --log-every --keep --nan --timeout --resume --dry-run --profile --tensorboard --quiet ",
      "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
     {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --device --set --timeout ",
      "./trainer eval --data mnist --checkpoint run1/best", command_eval, 0, NULL},
@@ -134,7 +141,7 @@ static const BluCommand commands[] = {
      "[NAME=]FILE  .npy, .csv or IDX file (also with .gz) for each input of the entry, by name or in order"},
     {"info", "what this program is: parameters, functions, memory", " --data --threads --device --timeout --plan ",
      "./trainer info --threads 2", command_info, 0, NULL},
-    {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output ",
+    {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output --dtype ",
      "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
     {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
      " --out --ignore --seed --threads --device --set ", "./trainer import model.safetensors --out run2", command_import, 1,

@@ -31,10 +31,12 @@ void blu_bytes_close(BluBytes *bytes);
 
 typedef enum {
   BLU_RAW_U8, BLU_RAW_I8, BLU_RAW_BOOL, BLU_RAW_U16, BLU_RAW_I16, BLU_RAW_U32, BLU_RAW_I32, BLU_RAW_I64, BLU_RAW_F32,
-  BLU_RAW_F64
+  BLU_RAW_F64, BLU_RAW_F16, BLU_RAW_BF16
 } BluRaw;
 
 int64_t blu_raw_bytes(BluRaw raw);
+BluRaw blu_raw_of(int32_t dtype); /* of a file that holds a slot's values as they are */
+bool blu_raw_real(BluRaw raw); /* has fractions */
 const char *blu_raw_name(BluRaw raw);
 /* Converts values for a slot of `dtype` and `bound` (see BluSlot). Gives the index of the first value that the slot
  * can't take, or -1; with to == NULL it only looks. `from` needs no alignment. */
@@ -67,6 +69,8 @@ bool blu_idx_parse(BluError *err, const char *path, const uint8_t *bytes, int64_
 bool blu_npy_parse(BluError *err, const char *path, const uint8_t *bytes, int64_t size, BluArray *array);
 /* Writes the header of an array of this slot's type, with `rows` as its leading dimension. */
 bool blu_npy_header(BluError *err, int fd, const char *path, const BluSlot *slot, int64_t rows);
+/* The values. NumPy has no bf16: header and values are those of f32 then. */
+bool blu_npy_write(BluError *err, int fd, const char *path, const char *from, int64_t count, int32_t dtype);
 
 /* A table of numbers, with or without a line of names. */
 typedef struct {

@@ -9,11 +9,11 @@
 #define MICRO_BATCH 0x9e3779b97f4a7c15u
 
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, const BluOptions *options,
-                   int64_t held) {
+                   int64_t limit) {
   int threads = blu_cli_threads(options);
   BluDeviceWish wish = {.number = options->device};
-  *exec = (BluExec){.program = program, .run = run};
-  if (!blu_arena_open(err, &exec->arena, program, threads, blu_host_memory(held))) return false;
+  *exec = (BluExec){.program = program, .run = run, .scale = 1};
+  if (!blu_arena_open(err, &exec->arena, program, threads, limit)) return false;
   exec->pool = blu_pool_open(err, &exec->arena, threads);
   if (exec->pool && blu_device_open(err, &exec->arena, program, &wish)) return true;
   blu_exec_close(exec);
@@ -38,6 +38,7 @@ void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
                         : slot->role == BLU_ROLE_STEP  ? (const void *)&steps
                         : slot->role == BLU_ROLE_SEED  ? (const void *)&seed
                         : slot->role == BLU_ROLE_TOTAL ? (const void *)&exec->total
+                        : slot->role == BLU_ROLE_SCALE ? (const void *)&exec->scale
                                                        : (const void *)&row_count;
     memcpy(exec->arena.base + slot->offset, value, (size_t)blu_dtype_bytes(slot->dtype));
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data_internal.h"
+#include "ranks_internal.h"
 
 static void print_tensors(const BluProgram *program, int32_t role, const char *title) {
   int64_t tensors = 0, elements = 0, bytes = 0;
@@ -101,6 +102,8 @@ static void print_memory(const BluProgram *program, const BluOptions *options) {
   int64_t undo = program->images ? 0 : blu_program_undo_bytes(program);
   if (undo) printf("  %-30s %12" PRId64 "\n", "copy of the model's state", undo);
   total += undo;
+  if (blu_program_function(program, "update"))
+    printf("  %-30s %12d, with --ranks: not counted here\n", "exchanges with other ranks", BLU_TCP_BLOCK);
   BluData train = {0}, test = {0};
   print_data(program, options, "train", BLU_SPLIT_TRAIN, &train, NULL, &total);
   print_data(program, options, "eval", BLU_SPLIT_TEST, &test, train.count ? &train : NULL, &total);
@@ -108,7 +111,7 @@ static void print_memory(const BluProgram *program, const BluOptions *options) {
   if (train.mapped) printf("  %-30s %12d, as far as used\n", "stack of the reader ahead", BLU_AHEAD_STACK);
   if (step)
     printf("  %-30s %12" PRId64 "%s\n", "numbers of a step's examples", 16 * blu_function_batch(step),
-           blu_program_function(program, "update") ? " x --accumulate" : "");
+           blu_program_function(program, "update") ? " x --accumulate, of each rank" : "");
   blu_data_close(&test);
   blu_data_close(&train);
   printf("  %-30s %12" PRId64 " without stacks, the program itself (under 1 MB) and small tables\n", "in all", total);

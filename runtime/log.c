@@ -73,17 +73,18 @@ static double steps_per_second(const BluLog *log, int64_t step) {
   return seconds > 0 ? (double)(step - log->first_step) / seconds : 0;
 }
 
-/* "  12345 samples/s" or "  12345 tokens/s", and "  43.1% of peak" if that is known */
+/* "  12345 samples/s" or "  12345 tokens/s", "  43.1% of peak" if that is known, "  3 ranks" */
 static void describe_speed(char text[static 100], const BluLog *log, int64_t step) {
   double steps = steps_per_second(log, step);
   int used = snprintf(text, 100, "  %.0f %s/s", steps * (double)log->batch * (double)(log->tokens ? log->tokens : 1),
                       log->tokens ? "tokens" : "samples");
-  if (log->peak > 0) snprintf(text + used, (size_t)(100 - used), "  %.1f%% of peak", 100 * steps * log->flops / log->peak);
+  if (log->peak > 0) used += snprintf(text + used, (size_t)(100 - used), "  %.1f%% of peak", 100 * steps * log->flops / log->peak);
+  if (log->ranks > 1) snprintf(text + used, (size_t)(100 - used), "  %" PRId64 " ranks", log->ranks);
 }
 
 void blu_log_progress(BluLog *log, int64_t step, const BluMeter *meter, int64_t meters) {
   double now = blu_log_now();
-  if (log->quiet || !log->terminal || (now - log->drawn < 0.1 && step < log->total)) return;
+  if (log->quiet || !log->terminal || !log->metrics || (now - log->drawn < 0.1 && step < log->total)) return;
   log->drawn = now;
   enum { WIDTH = 20 };
   static const char full[] = "====================", empty[] = "....................";
@@ -110,6 +111,7 @@ static bool flush_metrics(BluError *err, BluLog *log) {
 static bool write_metrics(BluError *err, BluLog *log, int64_t step, const char *split, const BluMeter *meter,
                           int64_t meters) {
   FILE *file = log->metrics;
+  if (!file) return true;
   fprintf(file, "{\"step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"split\":\"%s\"", step, epoch_of(log, step), split);
   for (int64_t i = 0; i < meters; i++) {
     double mean = blu_meter_mean(&meter[i]);
@@ -129,7 +131,7 @@ bool blu_log_train(BluError *err, BluLog *log, int64_t step, const BluMeter *met
   char values[400], speed[100];
   describe(values, meter, meters);
   describe_speed(speed, log, step);
-  if (!log->quiet && !log->terminal) {
+  if (!log->quiet && !log->terminal && log->metrics) {
     printf("epoch %" PRId64 "  step %" PRId64 "/%" PRId64 "%s%s\n", epoch_of(log, step), step, log->total, values, speed);
     fflush(stdout);
   }
@@ -137,6 +139,7 @@ bool blu_log_train(BluError *err, BluLog *log, int64_t step, const BluMeter *met
 }
 
 bool blu_log_event(BluError *err, BluLog *log, int64_t step, const char *event, const char *text) {
+  if (!log->metrics) return true;
   blu_log_say(log, "step %" PRId64 ": %s", step, text);
   fprintf(log->metrics, "{\"step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"split\":\"event\",\"event\":\"%s\",\"text\":\"", step,
           epoch_of(log, step), event);
@@ -156,7 +159,7 @@ bool blu_log_test(BluError *err, BluLog *log, int64_t step, const BluMeter *trai
 }
 
 void blu_log_say(BluLog *log, const char *format, ...) {
-  if (log->quiet) return;
+  if (log->quiet || !log->metrics) return;
   if (log->terminal) printf("\r\033[K");
   va_list args;
   va_start(args, format);

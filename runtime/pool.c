@@ -2,8 +2,9 @@
  *
  * Thread 0 is the caller and leads: for each launch of more than one piece it raises `ticket`, runs its own share and
  * waits until `pending` has come down to 0. Who waits spins for about a launch, then offers its CPU to others (a thread
- * that was preempted must get one), then sleeps on a futex. Which pieces a thread gets depends on the numbers of pieces
- * and threads alone; results don't even depend on these. */
+ * that was preempted must get one), then sleeps on a futex. The pieces of a launch are dealt evenly, the same to the same thread each
+ * time, so that its caches know them. A thread takes its own in a few lots, then what others that are late have left: no
+ * result depends on who computes a piece. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +18,11 @@
 #define SPIN_SECONDS 20e-6   /* of pure spinning: about a launch */
 #define YIELD_SECONDS 500e-6 /* of offering the CPU to others, before sleeping: about a step */
 
+enum {
+  LOTS = 4,    /* of a thread's pieces, at most; the first has half of them. Each is a call, and products pack an operand per call */
+  VICTIMS = 8  /* threads that one that is done looks at: each look may be a miss of the caches */
+};
+
 enum { FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129 }; /* of linux/futex.h, which musl doesn't bring */
 
 typedef struct {
@@ -24,6 +30,8 @@ typedef struct {
   pthread_t thread;
   int index;
 } Worker;
+
+typedef struct { _Alignas(64) _Atomic int64_t next; } Share; /* first piece of a thread's that nobody has taken */
 
 struct BluPool {
   char *arena, *scratch;
@@ -38,6 +46,7 @@ struct BluPool {
   BluWatch *ran;               /* see blu_pool_watch */
   void *user;
   Worker *worker;              /* [threads - 1] */
+  Share *share;                /* [threads], of the current launch */
   _Alignas(64) _Atomic uint32_t ticket;
   _Atomic uint32_t ticket_sleepers;
   _Alignas(64) _Atomic uint32_t pending; /* workers that have not finished the current ticket */
@@ -109,15 +118,36 @@ static void run_steps(const BluPool *pool, const BluLoop *loop, int thread, int6
   }
 }
 
-static void run_share(const BluPool *pool, const BluLaunch *launch, int thread) {
-  int64_t first = thread * launch->pieces / pool->threads, last = (thread + 1) * launch->pieces / pool->threads;
-  if (first >= last) return;
-  if (launch->loop) run_steps(pool, launch->loop, thread, first, last);
-  else launch->kernel(pool->arena, launch->offset, pool->scratch + thread * pool->scratch_stride, first, last);
+static int64_t first_of(const BluPool *pool, const BluLaunch *launch, int thread) { return thread * launch->pieces / pool->threads; }
+
+/* Takes a lot [*first, *last) of the pieces dealt to thread `owner`; false: all are taken. */
+static bool take(const BluPool *pool, const BluLaunch *launch, int owner, int64_t *first, int64_t *last) {
+  int64_t end = first_of(pool, launch, owner + 1), least = (end - first_of(pool, launch, owner)) / LOTS, n;
+  _Atomic int64_t *next = &pool->share[owner].next;
+  *first = atomic_load_explicit(next, memory_order_relaxed);
+  do {
+    n = (end - *first) / 2;
+    if (n < least) n = least;
+    if (n < 1) n = 1;
+    *last = *first + n < end ? *first + n : end;
+    if (*first >= end) return false;
+  } while (!atomic_compare_exchange_weak_explicit(next, first, *last, memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
+static void run_shares(const BluPool *pool, const BluLaunch *launch, int thread) {
+  int64_t first, last;
+  for (int i = 0; i < pool->threads && i <= VICTIMS; i++)
+    while (take(pool, launch, (thread + i) % pool->threads, &first, &last)) {
+      if (launch->loop) run_steps(pool, launch->loop, thread, first, last);
+      else launch->kernel(pool->arena, launch->offset, pool->scratch + thread * pool->scratch_stride, first, last);
+    }
 }
 
 static void publish(BluPool *pool, const BluLaunch *launch) {
   pool->launch = launch;
+  for (int t = 0; launch && t < pool->threads; t++)
+    atomic_store_explicit(&pool->share[t].next, first_of(pool, launch, t), memory_order_relaxed); /* the ticket publishes them */
   atomic_store(&pool->pending, (uint32_t)pool->started);
   atomic_fetch_add(&pool->ticket, 1);
   wake_sleepers(&pool->ticket, &pool->ticket_sleepers);
@@ -131,7 +161,7 @@ static void *work(void *argument) {
     while (atomic_load(&pool->ticket) == ticket)
       wait_change(&pool->ticket, ticket, &pool->ticket_sleepers, pool->crowded);
     if (!pool->launch) return NULL;
-    run_share(pool, pool->launch, worker->index);
+    run_shares(pool, pool->launch, worker->index);
     if (atomic_fetch_sub(&pool->pending, 1) == 1) wake_sleepers(&pool->pending, &pool->pending_sleepers);
   }
 }
@@ -146,6 +176,7 @@ BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads) {
   pool->threads = threads;
   pool->crowded = threads > blu_host_cpus();
   pool->worker = blu_new(threads, sizeof *pool->worker);
+  pool->share = blu_need(posix_memalign((void **)&pool->share, _Alignof(Share), (size_t)threads * sizeof *pool->share) ? NULL : pool->share);
   pool->loop_offsets = arena->loop_offsets, pool->frame_offset = arena->frame_offset;
   pool->offset = blu_new(arena->loop_offsets * threads, sizeof *pool->offset);
   pthread_attr_t attributes;
@@ -173,7 +204,7 @@ static void run_shared(BluPool *pool, const BluLaunch *launch) {
     return;
   }
   publish(pool, launch);
-  run_share(pool, launch, 0);
+  run_shares(pool, launch, 0);
   for (uint32_t left; (left = atomic_load(&pool->pending));)
     wait_change(&pool->pending, left, &pool->pending_sleepers, pool->crowded);
 }
@@ -208,6 +239,7 @@ void blu_pool_close(BluPool *pool) {
   publish(pool, NULL);
   for (int i = 0; i < pool->started; i++) pthread_join(pool->worker[i].thread, NULL);
   free(pool->worker);
+  free(pool->share);
   free(pool->offset);
   free(pool);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "half.h"
 #include "train_internal.h"
 
 typedef struct {
@@ -105,8 +106,8 @@ static bool shape_rows(BluError *err, const Predict *p, Input *in) {
     a->dim[1] = a->stride = values;
   }
   bool fits = whole ? values == want : blu_array_fits(a, slot);
-  bool real = a->raw == BLU_RAW_F32 || a->raw == BLU_RAW_F64;
-  bool whole_type = slot->dtype != BLU_DTYPE_F32 && slot->dtype != BLU_DTYPE_F64;
+  bool real = blu_raw_real(a->raw);
+  bool whole_type = slot->dtype != BLU_DTYPE_F32 && slot->dtype != BLU_DTYPE_F64 && !blu_half_is(slot->dtype);
   if (!fits || (real && whole_type && !a->first_line))
     return blu_error_set(err, "%s: its %s can't be given to '%s: %s'", a->path, here, slot->name,
                          blu_slot_type(slot, there));
@@ -180,11 +181,13 @@ static bool open_outputs(BluError *err, Predict *p, const char *wish) {
 }
 
 static void print_value(FILE *file, const char *place, int32_t dtype) {
-  union { float f; double d; int32_t i; int64_t l; uint8_t b; } v = {.l = 0};
+  union { float f; double d; int32_t i; int64_t l; uint8_t b; uint16_t h; } v = {.l = 0};
   memcpy(&v, place, (size_t)blu_dtype_bytes(dtype));
   switch (dtype) {
     case BLU_DTYPE_F32: fprintf(file, "%.9g", (double)v.f); break;
     case BLU_DTYPE_F64: fprintf(file, "%.17g", v.d); break;
+    case BLU_DTYPE_BF16:
+    case BLU_DTYPE_F16: fprintf(file, "%.9g", blu_half_number(dtype, v.h)); break;
     case BLU_DTYPE_I32: fprintf(file, "%" PRId32, v.i); break;
     case BLU_DTYPE_I64: fprintf(file, "%" PRId64, v.l); break;
     default: fprintf(file, "%d", v.b); break;
@@ -198,7 +201,7 @@ static bool write_output(BluError *err, const Predict *p, Output *out, const Blu
   if (p->outputs > 1 && out->csv == stdout) printf("%s:\n", slot->name);
   for (int64_t at = 0, part; at < rows * row * bytes; at += part) {
     const char *from = blu_device_look(err, arena, slot->offset + at, (part = rows * row * bytes - at, &part));
-    if (!from || (!out->csv && !blu_file_write(err, out->fd, out->path, from, part))) return false;
+    if (!from || (!out->csv && !blu_npy_write(err, out->fd, out->path, from, part / bytes, slot->dtype))) return false;
     for (int64_t i = 0; out->csv && i < part; i += bytes) { /* parts end with a value */
       print_value(out->csv, from + i, slot->dtype);
       fputc((at + i) / bytes % row + 1 < row ? ',' : '\n', out->csv);
@@ -258,7 +261,7 @@ static bool predict(BluError *err, Predict *p, BluExec *exec, const BluProgram *
   char word[64] = "0";
   for (int i = 0; i < p->inputs; i++)
     held += p->input[i].bytes.map ? 0 : p->input[i].bytes.size + p->input[i].csv.rows * p->input[i].csv.columns * 8;
-  bool good = blu_exec_open(err, exec, program, run, options, held) &&
+  bool good = blu_exec_open(err, exec, program, run, options, blu_host_memory(held)) &&
               blu_checkpoint_load(err, program, &exec->arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);

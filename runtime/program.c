@@ -10,6 +10,7 @@ static const struct {
 } dtypes[] = {
     [BLU_DTYPE_F32] = {"f32", 4}, [BLU_DTYPE_F64] = {"f64", 8}, [BLU_DTYPE_I32] = {"i32", 4},
     [BLU_DTYPE_I64] = {"i64", 8}, [BLU_DTYPE_U8] = {"u8", 1},   [BLU_DTYPE_BOOL] = {"bool", 1},
+    [BLU_DTYPE_BF16] = {"bf16", 2}, [BLU_DTYPE_F16] = {"f16", 2},
 };
 
 const char *blu_dtype_name(int32_t dtype) { return dtypes[dtype].name; }

@@ -128,7 +128,7 @@ void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t 
 void blu_profile_print(FILE *file, const BluProfile *profile, const BluProgram *program, const char *what);
 void blu_profile_free(BluProfile *profile);
 /* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
- * level: measured for a few milliseconds. */
+ * level: measured for a few milliseconds, about 20 where others use the processors. */
 double blu_profile_peak(BluPool *pool, int threads, int32_t cpu);
 
 typedef struct BluOptions BluOptions; /* cli.c */
@@ -141,14 +141,15 @@ typedef struct {
   int64_t seed;
   int64_t micro;      /* micro-batch of the step, from 0: random numbers differ between them */
   double total;       /* value of TOTAL */
+  double scale;       /* value of SCALE */
   BluArena arena;
   BluPool *pool;
   BluProfile *profile; /* NULL: none; borrowed; others follow by `other` */
 } BluExec;
 
-/* Takes threads and device from the options. `held`: bytes that the process has taken already. Error: memory, threads or device refused. */
+/* Takes threads and device from the options. `limit`: bytes that it may take, see blu_host_memory. Error: memory, threads or device refused. */
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, const BluOptions *options,
-                   int64_t held);
+                   int64_t limit);
 void blu_exec_close(BluExec *exec);
 /* Sets RUN, SEED, STEP, ROWS and TOTAL for the next run. */
 void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows);
@@ -226,8 +227,10 @@ bool blu_checkpoint_load(BluError *err, const BluProgram *program, const BluAren
 /* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
 bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, const BluArena *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
- * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences). */
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, const BluArena *arena, const char *path);
+ * the model may a file hold more than is asked for, and what `ignore` matches (see blu_safetensors_differences, also for
+ * `converts`). */
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const char *ignore, bool converts,
+                         const BluArena *arena, const char *path);
 
 /* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
 
@@ -244,8 +247,9 @@ typedef struct {
   bool terminal, quiet;
   int64_t total, per_epoch, batch; /* steps in all, steps of an epoch, samples of a step */
   int64_t tokens;       /* of a sample; 0: rates count samples */
-  double flops, peak;   /* of a step; per second, of the machine: 0 if not measured */
-  FILE *metrics;        /* OUT/metrics.jsonl; NULL: none */
+  double flops, peak;   /* of a step; per second, of the machine: 0 if the program has no products */
+  int64_t ranks;        /* processes that train together */
+  FILE *metrics;        /* OUT/metrics.jsonl; NULL: none, and nothing is said: another rank does */
   char *metrics_path;
   BluEvents *events;    /* NULL: none */
   double start, drawn, evaluating; /* seconds: start of the run, last redraw, spent on evaluation */
@@ -277,15 +281,18 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 struct BluOptions {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore;
-  int64_t epochs, steps, accumulate, seed, threads, device;  /* -1: not given, here and below */
-  int64_t eval_every, save_every, log_every, keep, patience, timeout;
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype;
+  const char *master;                    /* "HOST:PORT" of rank 0 */
+  int64_t ranks, rank;                   /* -1: not given, here and below */
+  int64_t epochs, steps, accumulate, seed, threads, device;
+  int64_t eval_every, save_every, log_every, keep, patience, timeout, rank_timeout;
   double minutes;
   const char *set[BLU_CLI_SETS];
   int64_t sets;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
-  bool resume, quiet, plan, help, dry_run, profile, peak, tensorboard;
+  bool resume, quiet, plan, help, dry_run, profile, tensorboard;
+  struct BluRanks *group;                /* of `train`: the processes that it is one of, see ranks_internal.h; borrowed */
 };
 
 typedef struct {
@@ -309,7 +316,7 @@ bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptio
 
 /* --- train_open.c, evaluate.c, predict.c, transfer.c, info.c, plot.c, licenses.c: the commands ----------------------- */
 
-/* What signals asked for: the number of the one that stops the run, or 0; a checkpoint; set by main's handler. */
+/* What signals asked for: the number of the one that stops the run, or 0; a checkpoint; set by main's handler, or by a signal to another rank. */
 extern volatile sig_atomic_t blu_train_signal, blu_train_save;
 
 /* Each takes `run` values that the options have set. */

@@ -11,13 +11,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime_internal.h"
+#include "data_internal.h"
+#include "half.h"
 
 static const char *const type_names[] = {
     [BLU_DTYPE_F32] = "F32", [BLU_DTYPE_F64] = "F64", [BLU_DTYPE_I32] = "I32",
     [BLU_DTYPE_I64] = "I64", [BLU_DTYPE_U8] = "U8",   [BLU_DTYPE_BOOL] = "BOOL",
+    [BLU_DTYPE_BF16] = "BF16", [BLU_DTYPE_F16] = "F16",
 };
 enum { TYPES = sizeof type_names / sizeof *type_names };
+
+/* f32, and what is shorter. */
+static bool is_single(int32_t dtype) { return dtype == BLU_DTYPE_F32 || blu_half_is(dtype); }
 
 /* --- writing --- */
 
@@ -58,21 +63,46 @@ bool blu_slot_picked(const BluSlot *slot, BluPick pick) {
   return false;
 }
 
-static bool write_tensor(BluError *err, int fd, const char *path, const BluArena *arena, const BluSlot *slot) {
-  int64_t bytes = blu_slot_count(slot) * blu_dtype_bytes(slot->dtype);
-  for (int64_t at = 0, part; at < bytes; at += part) {
-    const char *from = blu_device_look(err, arena, slot->offset + at, (part = bytes - at, &part));
-    if (!from || !blu_file_write(err, fd, path, from, part)) return false;
+static bool write_values(BluError *err, int fd, const char *path, const char *from, int64_t count, int32_t dtype, int32_t as) {
+  enum { BLOCK = 4096 };
+  float to[BLOCK];
+  if (as == dtype) return blu_file_write(err, fd, path, from, count * blu_dtype_bytes(dtype));
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t some = count - i < BLOCK ? count - i : BLOCK;
+    blu_raw_convert(from + i * blu_dtype_bytes(dtype), blu_raw_of(dtype), some, to, as, 0);
+    if (!blu_file_write(err, fd, path, to, some * blu_dtype_bytes(as))) return false;
   }
   return true;
 }
 
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick,
+static const BluSlot *slot_of(const BluProgram *program, const char *name) {
+  for (int64_t i = 0; i < program->tensors; i++)
+    if (!strcmp(program->tensor[i].name, name)) return &program->tensor[i];
+  return NULL;
+}
+
+/* The tensor as it lies in the arena, of type `dtype`, as values of its own type in the file. */
+static bool write_tensor(BluError *err, int fd, const char *path, const BluArena *arena, const BluSlot *slot, int32_t dtype) {
+  int64_t size = blu_dtype_bytes(dtype), bytes = blu_slot_count(slot) * size;
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    const char *from = blu_device_look(err, arena, slot->offset + at, (part = bytes - at, &part));
+    if (!from || !write_values(err, fd, path, from, part / size, dtype, slot->dtype)) return false;
+  }
+  return true;
+}
+
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, int32_t dtype,
                            const BluArena *arena) {
   const BluSlot **tensor = blu_new(program->tensors, sizeof *tensor);
+  BluSlot *slot = blu_new(program->tensors, sizeof *slot); /* as they are written */
   int64_t tensors = 0;
-  for (int64_t i = 0; i < program->tensors; i++)
-    if (blu_slot_picked(&program->tensor[i], pick)) tensor[tensors++] = &program->tensor[i];
+  for (int64_t i = 0; i < program->tensors; i++) {
+    if (!blu_slot_picked(&program->tensor[i], pick)) continue;
+    slot[tensors] = program->tensor[i];
+    if (dtype != BLU_DTYPE_AS_IT_IS && slot[tensors].role == BLU_ROLE_PARAM && is_single(slot[tensors].dtype)) slot[tensors].dtype = dtype;
+    tensor[tensors] = &slot[tensors];
+    tensors++;
+  }
   qsort(tensor, (size_t)tensors, sizeof *tensor, by_alignment);
   char *header = NULL;
   size_t bytes = 0;
@@ -87,11 +117,13 @@ bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *pr
   if (good) {
     good = blu_file_write(err, fd, path, &length, sizeof length) &&
            blu_file_write(err, fd, path, header, (int64_t)bytes);
-    for (int64_t i = 0; good && i < tensors; i++) good = write_tensor(err, fd, path, arena, tensor[i]);
+    for (int64_t i = 0; good && i < tensors; i++)
+      good = write_tensor(err, fd, path, arena, tensor[i], slot_of(program, tensor[i]->name)->dtype);
     if (good) good = blu_file_close(err, fd, path);
     else close(fd);
   }
   free(header);
+  free(slot);
   free(tensor);
   return good;
 }
@@ -362,8 +394,12 @@ const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name
   return NULL;
 }
 
+static bool same_shape(const BluSlot *a, const BluSlot *b) {
+  return a->rank == b->rank && !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim);
+}
+
 int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *ignore, const char *holder) {
+                                    const char *ignore, const char *holder, bool converts) {
   enum { NAMED = 8 };
   char here[200], there[200];
   int64_t differences = 0, matched = 0;
@@ -373,6 +409,7 @@ int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, Bl
     got = blu_safetensors_find(file, want->name);
     matched += got != NULL;
     bool same = got && !strcmp(blu_slot_type(want, here), blu_slot_type(got, there));
+    if (got && !same && converts && is_single(want->dtype) && is_single(got->dtype)) same = same_shape(want, got);
     if (same || differences++ >= NAMED) continue;
     if (got) blu_error_add(err, "\n  %s: %s in the program, %s in %s", want->name, here, there, holder);
     else blu_error_add(err, "\n  %s: missing in %s", want->name, holder);

@@ -32,8 +32,11 @@ typedef enum {
 typedef struct BluArena BluArena; /* device.h: where tensors lie */
 
 bool blu_slot_picked(const BluSlot *slot, BluPick pick);
-/* Writes the picked tensors to a new file and syncs it. The bytes depend on names, types and values alone. */
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, const BluArena *arena);
+enum { BLU_DTYPE_AS_IT_IS = -1 };
+/* Writes the picked tensors to a new file and syncs it; parameters of f32, bf16 or f16 as dtype. The bytes depend on names, types and
+ * values alone. */
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, int32_t dtype,
+                           const BluArena *arena);
 
 typedef struct {
   BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */
@@ -52,8 +55,8 @@ void blu_safetensors_close(BluSafetensors *file);
 const BluSlot *blu_safetensors_find(const BluSafetensors *file, const char *name); /* NULL if there is none */
 /* Adds a line to `err` for each picked tensor that differs between program and file, a few of them named, and returns how many do. Only
  * where states of the model are picked may the file hold more, and elsewhere tensors whose names match `ignore` (*, ?, []; NULL: none).
- * `holder` is what the file is called: "the checkpoint". */
+ * `holder` is what the file is called: "the checkpoint". `converts`: of f32, bf16 and f16 each may stand for the others. */
 int64_t blu_safetensors_differences(BluError *err, const BluProgram *program, BluPick pick, const BluSafetensors *file,
-                                    const char *ignore, const char *holder);
+                                    const char *ignore, const char *holder, bool converts);
 
 #endif

@@ -10,13 +10,19 @@
 
 volatile sig_atomic_t blu_train_signal, blu_train_save;
 
-enum { MOST_SKIPPED = 100 }; /* steps in a row, before a run that skips gives up */
+enum {
+  MOST_SKIPPED = 100,  /* steps in a row, before a run that skips gives up */
+  GROWTH_STEPS = 2000  /* without an overflow, before the loss is scaled by twice as much: as in PyTorch's GradScaler */
+};
+static const double LEAST_SCALE = 1, MOST_SCALE = 0x1p32;
 
 /* --- checkpoints --- */
 
 static bool save(BluError *err, BluTrainer *t) {
   int64_t metrics_bytes;
-  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test) || !blu_log_sync(err, &t->log, &metrics_bytes)) return false;
+  if (!blu_data_unchanged(err, &t->data) || !blu_data_unchanged(err, &t->test) || !blu_train_equal(err, t)) return false;
+  if (t->rank) return true;
+  if (!blu_log_sync(err, &t->log, &metrics_bytes)) return false;
   char *text = blu_train_state_print(t, metrics_bytes);
   bool good = blu_checkpoint_save(err, t->program, &t->exec.arena, t->out, t->step, text);
   free(text);
@@ -37,8 +43,8 @@ static void add_last_checkpoint(BluError *err, const BluTrainer *t) {
 /* --- steps --- */
 
 int64_t blu_train_rows(const BluTrainer *t, int64_t step, int64_t *index) {
-  int64_t first = step % t->per_epoch * t->batch;
-  int64_t rows = t->count - first < t->batch ? t->count - first : t->batch;
+  int64_t most = t->micro * t->accumulate, first = step % t->per_epoch * t->batch + t->rank * most;
+  int64_t rows = t->count - first < 0 ? 0 : t->count - first < most ? t->count - first : most;
   BluShuffle shuffle = blu_shuffle_make(t->data.count, t->exec.seed, step / t->per_epoch);
   for (int64_t i = 0; i < rows; i++) {
     int64_t at = t->shard + (first + i) * t->shards; /* in the order that all parts share */
@@ -85,7 +91,7 @@ static bool compute_batch(BluError *err, BluTrainer *t, int64_t first, int64_t r
   if (!staged && !blu_evaluate_fetch(err, &t->exec, t->train, &t->data, t->index + first, part)) return false;
   t->staged = -1;
   read_ahead(t, first + part, rows);
-  t->exec.micro = first / t->micro;
+  t->exec.micro = t->rank * t->accumulate + first / t->micro;
   blu_exec_scalars(&t->exec, t->step - t->skipped, part);
   if (!blu_exec_run(err, &t->exec, t->train, 0, t->update ? t->train->launches : t->train->commit) ||
       !stage_next(err, t, first + part, rows) || !blu_device_wait(err, &t->exec.arena))
@@ -102,6 +108,7 @@ bool blu_train_compute(BluError *err, BluTrainer *t) {
     if (!compute_batch(err, t, first, rows)) return false;
   t->exec.micro = 0;
   if (!t->update) return true;
+  if (!blu_train_exchange(err, t)) return false;
   const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
   t->exec.total = loss ? loss->weight : 0;
   blu_exec_scalars(&t->exec, t->step - t->skipped, 0);
@@ -114,7 +121,9 @@ bool blu_train_compute(BluError *err, BluTrainer *t) {
 static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   t->step++;
   if (!blu_train_keep_state(err, t, true)) return false;
+  if (t->rank) err->text[0] = 0; /* every rank sees the same: rank 0 says it */
   if (!t->plan.nan_skip) {
+    if (t->rank) return false;
     *err = *why;
     blu_error_add(err, " parameters are left as they were before this step; ");
     add_last_checkpoint(err, t);
@@ -122,6 +131,7 @@ static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   }
   t->skipped++;
   if (++t->in_a_row >= MOST_SKIPPED) {
+    if (t->rank) return false;
     blu_error_set(err, "%d steps in a row were not finite; the last: %s ", MOST_SKIPPED, why->text);
     add_last_checkpoint(err, t);
     return false;
@@ -131,16 +141,41 @@ static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   return blu_log_event(err, &t->log, t->step, "skipped", what ? what + 2 : why->text);
 }
 
+/* The loss is finite and its gradients are not: they were too large for f16 times the scale. Half of it is tried in the steps to come, and
+ * this one is left out. */
+static bool scale_down(BluError *err, BluTrainer *t, BluError *why) {
+  char text[200];
+  if (t->exec.scale / 2 < LEAST_SCALE) {
+    blu_error_add(why, " with a loss scale of %g, which can't be halved any more;", t->exec.scale);
+    return skip_step(err, t, why);
+  }
+  t->exec.scale /= 2;
+  t->without_overflow = 0;
+  t->step++;
+  t->skipped++;
+  if (!blu_train_keep_state(err, t, true)) return false;
+  snprintf(text, sizeof text, "gradients overflow at a loss scale of %g: the step is left out, and the scale is %g from now on", 2 * t->exec.scale,
+           t->exec.scale);
+  return blu_log_event(err, &t->log, t->step, "overflow", text);
+}
+
+static void scale_up(BluTrainer *t) {
+  if (!t->scaled || ++t->without_overflow < GROWTH_STEPS) return;
+  t->without_overflow = 0;
+  if (t->exec.scale <= MOST_SCALE / 2) t->exec.scale *= 2;
+}
+
 static bool run_step(BluError *err, BluTrainer *t) {
   BluError why;
   if (!blu_train_compute(err, t)) return false;
-  if (!blu_train_finite(&why, t)) return skip_step(err, t, &why);
+  if (!blu_train_finite(&why, t)) return t->scaled && blu_train_finite_loss(t) ? scale_down(err, t, &why) : skip_step(err, t, &why);
   blu_meter_join(t->window, t->now, t->meters);
   blu_meter_join(t->epoch, t->now, t->meters);
   const BluFunction *change = t->update ? t->update : t->train;
   if (!blu_exec_run(err, &t->exec, change, change->commit, change->launches)) return false;
   t->step++;
   t->in_a_row = 0;
+  scale_up(t);
   return blu_train_spike(err, t);
 }
 
@@ -154,7 +189,7 @@ static bool test_model(BluError *err, BluTrainer *t, bool *best) {
   double start = blu_log_now();
   BluMeter *result = blu_meter_new(t->eval, &results);
   t->staged = -1;
-  bool good = blu_evaluate(err, &t->exec, t->eval, &t->test, t->step - t->skipped, t->index, result);
+  bool good = blu_evaluate(err, &t->exec, t->eval, &t->test, t->step - t->skipped, t->index, t->others, result, results);
   t->log.evaluating += blu_log_now() - start;
   good = good && blu_log_test(err, &t->log, t->step, t->epoch, t->meters, result, results);
   if (good) *best = blu_train_improves(t, result, results);
@@ -167,9 +202,10 @@ static bool test_model(BluError *err, BluTrainer *t, bool *best) {
 static bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
 /* Why the run ends before its last step; NULL: it doesn't. */
-static const char *reason_to_stop(const BluTrainer *t) {
-  if (blu_train_signal) return "signal";
-  if (t->options->minutes >= 0 && blu_log_now() - t->started >= 60 * t->options->minutes) return "time";
+static const char *reason_to_stop(BluTrainer *t) {
+  blu_train_look(t);
+  if (t->signal) return "signal";
+  if (t->late) return "time";
   if (t->plan.patience && t->watch.stale >= t->plan.patience) return "patience";
   return NULL;
 }
@@ -184,8 +220,9 @@ static bool after_step(BluError *err, BluTrainer *t) {
   }
   if (due(t->step, t->plan.eval_every) && !test_model(err, t, &best)) return false;
   if (epoch_ends) blu_meter_clear(t->epoch, t->meters);
-  bool asked = blu_train_save;
-  blu_train_save = 0;
+  blu_train_look(t);
+  bool asked = t->save;
+  t->save = false;
   if ((best || asked || due(t->step, t->plan.save_every)) && !save(err, t)) return false;
   if (asked) blu_log_say(&t->log, "SIGUSR1: checkpoint of step %" PRId64 " saved", t->step);
   return true;
@@ -196,7 +233,7 @@ static bool say_stopped(BluTrainer *t, const char *reason, const char *path) {
   if (!strcmp(reason, "signal")) {
     log->quiet = false;
     blu_log_say(log, "stopped by signal %d after step %" PRId64 "; checkpoint: %s; give --resume to go on",
-                (int)blu_train_signal, t->step, path);
+                t->signal, t->step, path);
   } else if (!strcmp(reason, "time")) {
     blu_log_say(log, "stopped after %g minutes at step %" PRId64 "; checkpoint: %s; give --resume to go on",
                 t->options->minutes, t->step, path);
@@ -208,7 +245,7 @@ static bool say_stopped(BluTrainer *t, const char *reason, const char *path) {
 }
 
 static bool finish(BluError *err, BluTrainer *t, const char *reason) {
-  if (!save(err, t)) return false;
+  if (!save(err, t) || !blu_train_meet(err, t)) return false; /* no rank is done before the checkpoint is there */
   char *path = blu_checkpoint_path(t->out, t->step);
   bool good = true, best, tested = due(t->step, t->plan.eval_every) || !t->plan.eval_every;
   /* This test line comes after the checkpoint, so that a resumed run, which goes on from there, drops it. */
@@ -222,6 +259,7 @@ static bool finish(BluError *err, BluTrainer *t, const char *reason) {
 
 bool blu_train_loop(BluError *err, BluTrainer *t) {
   const char *reason = NULL;
+  if (!blu_train_meet(err, t)) return false;
   while (t->step < t->total && !(reason = reason_to_stop(t)))
     if (!run_step(err, t) || !after_step(err, t)) return false;
   return finish(err, t, reason);

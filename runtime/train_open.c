@@ -63,18 +63,31 @@ static bool setting(BluError *err, BluTrainer *t, const char *name, double fallb
          blu_error_set(err, "the program's setting '%s' is %g, which is not a number of steps or epochs", name, *value);
 }
 
-/* How many micro-batches a step has: as saved in `text`; in a new run by the option, else by the program. */
+/* Micro-batches of a rank, so that a resumed run has steps as before, whatever the number of its ranks. */
+static bool resume_accumulation(BluError *err, BluTrainer *t, int64_t saved, const char *text) {
+  int64_t option = t->options->accumulate, ranks = 1;
+  char word[64];
+  if (blu_text_value(text, "ranks", word, sizeof word) && (!blu_text_int(word, &ranks) || ranks < 1 || ranks > BLU_RANKS_MOST)) ranks = 1;
+  if (saved * ranks % t->ranks)
+    return blu_error_set(err, "the checkpoint's steps have %" PRId64 " micro-batches, which %" PRId64 " ranks can't share equally", saved * ranks, t->ranks);
+  t->accumulate = saved * ranks / t->ranks;
+  if (option >= 0 && option != t->accumulate)
+    return blu_error_set(err, "the checkpoint was made with --accumulate %" PRId64 ": leave --accumulate out to resume", saved);
+  if (ranks != t->ranks && !t->rank)
+    fprintf(stderr, "warning: the checkpoint was made by %" PRId64 " rank%s, and here %s %" PRId64 ": steps have the same examples, but equal bits are not promised\n",
+            ranks, ranks > 1 ? "s" : "", t->ranks > 1 ? "are" : "is", t->ranks);
+  return true;
+}
+
+/* How many micro-batches a rank has in a step: as saved in `text`; in a new run by the option, else by the program. */
 static bool plan_accumulation(BluError *err, BluTrainer *t, const char *text) {
   int64_t option = t->options->accumulate, saved;
   double value;
   char word[64];
   t->accumulate = 1;
   if (!t->update) return true;
-  if (text && blu_text_value(text, "accumulate", word, sizeof word) && blu_text_int(word, &saved) && saved >= 1 && saved <= MOST_BATCHES) {
-    t->accumulate = saved;
-    return option < 0 || option == saved ||
-           blu_error_set(err, "the checkpoint was made with --accumulate %" PRId64 ": leave --accumulate out to resume", saved);
-  }
+  if (text && blu_text_value(text, "accumulate", word, sizeof word) && blu_text_int(word, &saved) && saved >= 1 && saved <= MOST_BATCHES)
+    return resume_accumulation(err, t, saved, text);
   blu_exec_scalars(&t->exec, 0, 0);
   if (!setting(err, t, "accumulate", 1, &value)) return false;
   t->accumulate = option >= 0 ? option : (int64_t)value;
@@ -98,16 +111,28 @@ static bool plan_shard(BluError *err, BluTrainer *t, const char *text) {
          blu_error_set(err, "%" PRId64 " training examples are too few for %" PRId64 " shards", t->data.count, t->shards);
 }
 
+/* What the loss is multiplied by at first; a checkpoint has the scale that was reached. */
+static bool plan_scale(BluError *err, BluTrainer *t) {
+  enum { START = 65536 };
+  for (int64_t i = 0; i < t->program->scalars; i++) t->scaled |= t->program->scalar[i].role == BLU_ROLE_SCALE;
+  if (!t->scaled) return true;
+  blu_exec_scalars(&t->exec, 0, 0);
+  if (!setting(err, t, "loss_scale", START, &t->exec.scale)) return false;
+  return (t->exec.scale >= 1 && t->exec.scale <= 0x1p32) ||
+         blu_error_set(err, "the program's setting 'loss_scale' is %g, which is not from 1 to 2^32", t->exec.scale);
+}
+
 /* Batches, steps of an epoch, and the tables that depend on them. */
 static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
   int64_t eval_batch = t->eval ? blu_function_batch(t->eval) : 0;
-  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text)) return false;
+  if (!plan_accumulation(err, t, text) || !plan_shard(err, t, text) || !plan_scale(err, t)) return false;
   t->micro = blu_function_batch(t->train);
-  t->batch = t->micro * t->accumulate;
+  int64_t own = t->micro * t->accumulate;
+  t->batch = own * t->ranks;
   if (t->data.drop_last && t->count < t->batch)
     return blu_error_set(err, "%" PRId64 " training examples are less than a batch of %" PRId64 ", and drop_last = 1", t->count, t->batch);
-  t->index = blu_new(t->batch > eval_batch ? t->batch : eval_batch, sizeof *t->index);
-  t->next = blu_new(t->batch, sizeof *t->next);
+  t->index = blu_new(own > eval_batch ? own : eval_batch, sizeof *t->index);
+  t->next = blu_new(own, sizeof *t->next);
   t->per_epoch = t->data.drop_last ? t->count / t->batch : (t->count + t->batch - 1) / t->batch;
   t->now = new_meters(t);
   t->window = new_meters(t);
@@ -132,32 +157,38 @@ static bool plan_steps(BluError *err, BluTrainer *t) {
   return true;
 }
 
-/* Initial values and the plan of a new run, or those of the latest checkpoint; and how much of metrics.jsonl to keep. */
+/* Initial values and the plan of a new run. */
+static bool start_new(BluError *err, BluTrainer *t) {
+  const BluFunction *init = blu_program_function(t->program, "init");
+  if (!plan_batch(err, t, NULL)) return false;
+  plan_defaults(t);
+  blu_exec_scalars(&t->exec, 0, t->micro);
+  return (!init || blu_exec_all(err, &t->exec, init)) &&
+         (!t->program->embedded || blu_checkpoint_embedded(err, t->program, &t->exec.arena));
+}
+
+/* The plan of a checkpoint with this text. */
+static bool start_again(BluError *err, BluTrainer *t, const char *text, int64_t *metrics_bytes) {
+  if (!blu_train_state_values(err, t->program, t->options, text, t->run) || !plan_batch(err, t, text)) return false;
+  plan_defaults(t);
+  return blu_train_state_read(err, t, text, metrics_bytes);
+}
+
+/* Values and plan of a new run, or those of the latest checkpoint, which rank 0 reads; and how much of metrics.jsonl to keep. */
 static bool start_model(BluError *err, BluTrainer *t, int64_t latest, int64_t *metrics_bytes) {
-  *metrics_bytes = 0;
-  if (!t->options->resume) {
-    const BluFunction *init = blu_program_function(t->program, "init");
-    if (!plan_batch(err, t, NULL)) return false;
-    plan_defaults(t);
-    blu_exec_scalars(&t->exec, 0, t->micro);
-    return (!init || blu_exec_all(err, &t->exec, init)) &&
-           (!t->program->embedded || blu_checkpoint_embedded(err, t->program, &t->exec.arena));
-  }
   char *path = blu_checkpoint_path(t->out, latest), *text = NULL;
-  BluError warning;
-  bool good = blu_checkpoint_load(err, t->program, &t->exec.arena, path, true, &text, &warning) &&
-              blu_train_state_values(err, t->program, t->options, text, t->run) && plan_batch(err, t, text);
-  if (good) {
-    plan_defaults(t);
-    good = blu_train_state_read(err, t, text, metrics_bytes);
-  }
+  BluError warning = {""};
+  *metrics_bytes = 0;
+  bool good = latest < 0 || blu_checkpoint_load(err, t->program, &t->exec.arena, path, true, &text, &warning);
+  good = good && blu_train_share_text(err, t, &text) && (text ? start_again(err, t, text, metrics_bytes) : start_new(err, t)) &&
+         blu_train_share_model(err, t);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   free(text);
   free(path);
   return good;
 }
 
-static void describe_log(BluTrainer *t) {
+static bool describe_log(BluError *err, BluTrainer *t) {
   const BluSlot *first = blu_function_slot(t->train, BLU_ROLE_DATA, NULL);
   bool tokens = !strcmp(t->program->data, "text") || !strcmp(t->program->data, "tokens");
   BluLog *log = &t->log;
@@ -165,10 +196,15 @@ static void describe_log(BluTrainer *t) {
   log->per_epoch = t->per_epoch;
   log->batch = t->batch;
   log->tokens = tokens && first && first->rank == 2 ? first->dim[1] : 0;
-  log->flops = (double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0);
+  log->flops = (double)t->ranks * ((double)t->train->flops * (double)t->accumulate + (t->update ? (double)t->update->flops : 0));
   log->first_step = t->step;
-  if (t->options->peak)
-    log->peak = blu_profile_peak(t->exec.pool, blu_cli_threads(t->options), t->program->cpu);
+  log->ranks = t->ranks;
+  if (log->flops > 0 && (t->ranks > 1 || !t->options->quiet)) { /* of several ranks only rank 0 knows whether it is asked to be quiet */
+    int64_t threads = blu_cli_threads(t->options), cpus = blu_host_cpus(), near = t->others ? t->others->near : 1;
+    log->peak = blu_profile_peak(t->exec.pool, (int)threads, t->program->cpu);
+    if (threads <= cpus && near * threads > cpus) log->peak *= (double)cpus / (double)(near * threads); /* ranks that take turns */
+  }
+  return blu_train_sum(err, t, &log->peak);
 }
 
 /* --dry-run: the first step is computed, and nothing is changed. */
@@ -180,6 +216,7 @@ static bool dry_run(BluError *err, BluTrainer *t) {
     if (!blu_train_compute(err, t)) return false;
     seconds = blu_log_now() - start;
   }
+  if (t->rank) return true;
   if (!blu_train_finite(&why, t)) printf("%s\n", why.text);
   blu_meter_join(t->window, t->now, t->meters);
   printf("data        ");
@@ -188,6 +225,7 @@ static bool dry_run(BluError *err, BluTrainer *t) {
          t->batch, t->test.count);
   printf("run         %" PRId64 " steps from step %" PRId64 " on; %" PRId64 " an epoch; to %s\n", t->total, t->step + 1,
          t->per_epoch, t->out);
+  if (t->ranks > 1) printf("ranks       %" PRId64 ", %" PRId64 " examples of a batch each\n", t->ranks, t->batch / t->ranks);
   printf("memory      %" PRId64 " bytes for arena and scratch, %" PRId64 " for data\n",
          t->program->arena_bytes + blu_cli_threads(t->options) * blu_arena_scratch(t->program),
          t->data.bytes + t->data.mapped + t->test.bytes + t->test.mapped);
@@ -219,39 +257,43 @@ static bool tidy(BluError *err, BluTrainer *t) {
 }
 
 static bool train(BluError *err, BluTrainer *t) {
-  int64_t latest, metrics_bytes, batches = t->options->accumulate;
+  int64_t latest = -1, metrics_bytes, limit, batches = t->options->accumulate;
   if (!t->update && batches >= 0)
     return blu_error_set(err, "--accumulate %" PRId64 ": this program was compiled without: write `accumulate = %" PRId64 ";` into its "
                          "train block", batches, batches);
-  if (!open_data(err, t) || !open_folder(err, t, &latest)) return false;
-  if (!blu_exec_open(err, &t->exec, t->program, t->run, t->options, t->data.bytes + t->test.bytes))
+  if (!open_data(err, t) || (!t->rank && !open_folder(err, t, &latest))) return false;
+  if (!blu_train_memory(err, t, t->data.bytes + t->test.bytes, &limit) ||
+      !blu_exec_open(err, &t->exec, t->program, t->run, t->options, limit))
     return false;
   t->exec.seed = given(t->options->seed, DEFAULT_SEED);
-  if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t)) return false;
-  if (!t->options->dry_run && !tidy(err, t)) return false;
+  if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t) || !blu_train_agree(err, t)) return false;
+  if (!t->options->dry_run && !t->rank && !tidy(err, t)) return false;
   if (t->step >= t->total) {
     if (!t->options->quiet) printf("nothing to do: %" PRId64 " of %" PRId64 " steps are done\n", t->step, t->total);
     return true;
   }
   if (t->options->dry_run) return dry_run(err, t);
-  if (!blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
+  if (!t->rank && !blu_log_open(err, &t->log, t->out, metrics_bytes, t->options->quiet, t->options->tensorboard)) return false;
   if (t->options->profile) t->exec.profile = t->profile = blu_profile_new(t->train);
   if (t->profile && t->update) t->profile->other = blu_profile_new(t->update);
   t->ahead = blu_ahead_open(&t->data, t->micro);
-  describe_log(t);
-  bool good = blu_train_loop(err, t);
-  if (good && t->profile) blu_profile_print(stdout, t->profile, t->program, t->update ? "micro-batches" : "steps");
-  if (good && t->profile && t->update) blu_profile_print(stdout, t->profile->other, t->program, "updates");
+  bool good = describe_log(err, t) && blu_train_loop(err, t), profiled = good && t->profile && !t->rank;
+  if (profiled) blu_profile_print(stdout, t->profile, t->program, t->update ? "micro-batches" : "steps");
+  if (profiled && t->update) blu_profile_print(stdout, t->profile->other, t->program, "updates");
+  if (profiled && t->exchanges)
+    printf("exchanges of %" PRId64 " steps with other ranks: %.3f ms each\n", t->exchanges, 1e3 * t->exchanging / (double)t->exchanges);
   return good;
 }
 
 bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
-  BluTrainer t = {.program = program, .options = options, .run = run, .eval = blu_program_function(program, "eval"),
+  BluOptions mine = *options;
+  BluTrainer t = {.program = program, .options = &mine, .run = run, .eval = blu_program_function(program, "eval"),
                   .update = blu_program_function(program, "update"), .lock = -1, .staged = -1, .started = blu_log_now()};
   if (!blu_evaluate_function(err, program, "train", &t.train)) return false;
   t.out = blu_cli_out(program, options);
-  bool good = train(err, &t);
+  bool good = blu_train_join(err, &t, options->group, &mine) && train(err, &t);
   if (t.log.terminal && !good) printf("\n");
+  blu_train_leave(&t, good ? NULL : err);
   blu_ahead_close(t.ahead);
   blu_log_close(&t.log);
   blu_exec_close(&t.exec);

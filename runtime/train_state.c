@@ -36,6 +36,8 @@ char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes) {
           t->batch, t->exec.seed, metrics_bytes);
   if (t->shards > 1) fprintf(file, "shard=%" PRId64 "/%" PRId64 "\n", t->shard, t->shards);
   if (t->update) fprintf(file, "accumulate=%" PRId64 "\n", t->accumulate);
+  if (t->scaled) fprintf(file, "loss_scale=%.17g %" PRId64 "\n", t->exec.scale, t->without_overflow);
+  if (t->ranks > 1) fprintf(file, "ranks=%" PRId64 "\n", t->ranks);
   for (int i = 0; i < PLAN_KEYS; i++) fprintf(file, "%s=%" PRId64 "\n", plan_keys[i].key, *plan_value(&plan, i));
   fprintf(file, "nan=%s\n", plan.nan_skip ? "skip" : "stop");
   fprintf(file, "best=%" PRId64 " %.17g %" PRId64 "\n", w->best_step, w->best_loss, w->stale);
@@ -127,6 +129,7 @@ bool blu_train_state_read(BluError *err, BluTrainer *t, const char *text, int64_
     sscanf(word, "%" SCNd64 " %lf %" SCNd64, &w->best_step, &w->best_loss, &w->stale);
   if (blu_text_value(text, "loss", word, sizeof word))
     sscanf(word, "%lf %lf %" SCNd64 " %" SCNd64, &w->mean, &w->variance, &w->seen, &w->last_spike);
+  if (t->scaled && blu_text_value(text, "loss_scale", word, sizeof word)) sscanf(word, "%lf %" SCNd64, &t->exec.scale, &t->without_overflow);
   read_meters(text, "window", t->window, t->meters);
   read_meters(text, "epoch", t->epoch, t->meters);
   BluError device;

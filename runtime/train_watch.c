@@ -6,11 +6,16 @@
 
 #include "train_internal.h"
 
+bool blu_train_finite_loss(const BluTrainer *t) {
+  const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
+  return !loss || (isfinite(loss->sum) && isfinite(loss->weight));
+}
+
 bool blu_train_finite(BluError *err, const BluTrainer *t) {
   const BluFunction *f = t->update ? t->update : t->train;
   const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
   blu_error_set(err, "step %" PRId64 ":", t->step + 1);
-  bool good = !loss || (isfinite(loss->sum) && isfinite(loss->weight));
+  bool good = blu_train_finite_loss(t);
   if (!good) blu_error_add(err, " the loss is %g;", isfinite(loss->sum) ? loss->weight : loss->sum);
   for (int64_t i = 0; i < f->slots; i++) {
     const BluSlot *slot = &f->slot[i];

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "../data_internal.h"
+#include "../half.h"
 
 enum { MOST = 32, PAGE = 4096 };
 
@@ -65,8 +66,8 @@ bool blu_files_check(BluError *err, const void *state, const BluSlot *slot) {
   if (slot->rank < 1 || slot->dim[0] < 1)
     return blu_error_set(err, "'%s: %s' has no batch: its leading dimension is that of the examples", slot->name,
                          blu_slot_type(slot, type));
-  bool real = array->raw == BLU_RAW_F32 || array->raw == BLU_RAW_F64;
-  bool whole = slot->dtype != BLU_DTYPE_F32 && slot->dtype != BLU_DTYPE_F64;
+  bool real = blu_raw_real(array->raw);
+  bool whole = slot->dtype != BLU_DTYPE_F32 && slot->dtype != BLU_DTYPE_F64 && !blu_half_is(slot->dtype);
   if (real && whole && !array->first_line)
     return blu_error_set(err, "%s: its values are %s, but '%s' is %s: save it as integers", array->path,
                          blu_raw_name(array->raw), slot->name, blu_slot_type(slot, type));

@@ -15,6 +15,7 @@ static const struct {
 } descrs[] = {
     {"|u1", BLU_RAW_U8},  {"|i1", BLU_RAW_I8},  {"|b1", BLU_RAW_BOOL}, {"<u2", BLU_RAW_U16}, {"<i2", BLU_RAW_I16},
     {"<u4", BLU_RAW_U32}, {"<i4", BLU_RAW_I32}, {"<i8", BLU_RAW_I64},  {"<f4", BLU_RAW_F32}, {"<f8", BLU_RAW_F64},
+    {"<f2", BLU_RAW_F16},
 };
 enum { DESCRS = sizeof descrs / sizeof *descrs };
 
@@ -140,6 +141,7 @@ bool blu_npy_header(BluError *err, int fd, const char *path, const BluSlot *slot
   static const char *const of_dtype[] = {
       [BLU_DTYPE_F32] = "<f4", [BLU_DTYPE_F64] = "<f8", [BLU_DTYPE_I32] = "<i4",
       [BLU_DTYPE_I64] = "<i8", [BLU_DTYPE_U8] = "|u1",  [BLU_DTYPE_BOOL] = "|b1",
+      [BLU_DTYPE_BF16] = "<f4", [BLU_DTYPE_F16] = "<f2",
   };
   char head[512] = "\x93NUMPY\x01", shape[240] = "";
   for (int32_t i = 0; i < slot->rank; i++)
@@ -153,6 +155,18 @@ bool blu_npy_header(BluError *err, int fd, const char *path, const BluSlot *slot
   head[8] = (char)(length & 255);
   head[9] = (char)(length >> 8);
   return blu_file_write(err, fd, path, head, 10 + length);
+}
+
+bool blu_npy_write(BluError *err, int fd, const char *path, const char *from, int64_t count, int32_t dtype) {
+  enum { BLOCK = 4096 };
+  float wide[BLOCK];
+  if (dtype != BLU_DTYPE_BF16) return blu_file_write(err, fd, path, from, count * blu_dtype_bytes(dtype));
+  for (int64_t i = 0; i < count; i += BLOCK) {
+    int64_t some = count - i < BLOCK ? count - i : BLOCK;
+    blu_raw_convert(from + 2 * i, BLU_RAW_BF16, some, wide, BLU_DTYPE_F32, 0);
+    if (!blu_file_write(err, fd, path, wide, some * (int64_t)sizeof *wide)) return false;
+  }
+  return true;
 }
 
 /* --- the source --- */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "dialects/format.h"
 #include "dialects/map.h"
 #include "runtime/abi.h"
 
@@ -22,9 +23,11 @@ static V integer(BluElem e, int64_t x) {
   return (V){.elem = e, .u.i = x};
 }
 static bool is_float(V v) { return blu_elem_is_float(v.elem); }
-static double as_double(V v) { return v.elem == BLU_F32 ? v.u.f : v.elem == BLU_F64 ? v.u.d : (double)v.u.i; }
+static double as_double(V v) { return v.elem == BLU_F64 ? v.u.d : is_float(v) ? v.u.f : (double)v.u.i; }
 
-static V constant(BluEmit *e, BluElem t, double v) { return (void)e, t == BLU_F32 ? f32((float)v) : f64(v); }
+/* A number of a half type is held as the f32 of its value. */
+static V half(BluElem t, double v) { return (V){.elem = t, .u.f = (float)blu_elem_round(t, v)}; }
+static V constant(BluEmit *e, BluElem t, double v) { return (void)e, t == BLU_F32 ? f32((float)v) : t == BLU_F64 ? f64(v) : half(t, v); }
 static V bits(BluEmit *e, BluElem t, uint64_t pattern) { return (void)e, integer(t, (int64_t)pattern); }
 static V point(BluEmit *e) { return (void)e, integer(BLU_I64, index_of_point); }
 
@@ -39,6 +42,10 @@ static bool holds(BluPrim p, V a, V b) {
 
 static V convert(BluElem to, V a) {
   if (to == BLU_F64) return f64(as_double(a));
+  bool wide = a.elem == BLU_I64 && (a.u.i > (int64_t)1 << 53 || a.u.i < -((int64_t)1 << 53));
+  if (blu_elem_is_half(to) && wide) /* cut to 53 bits, the last one odd if not exact */
+    a.u.i = (a.u.i & 2047) ? (a.u.i & ~(int64_t)2047) | 2048 : a.u.i;
+  if (blu_elem_is_half(to)) return half(to, as_double(a));
   if (to == BLU_F32) return f32(is_float(a) ? (float)as_double(a) : (float)a.u.i);
   double lo = to == BLU_I32 ? INT32_MIN : to == BLU_I64 ? (double)INT64_MIN : 0, hi = to == BLU_I32 ? INT32_MAX : to == BLU_U8 ? 255 : 0x1p63;
   if (!is_float(a)) {
@@ -61,7 +68,8 @@ static V reinterpret(BluElem to, V a) {
   return v;
 }
 
-#define REAL(f32_expression, f64_expression) (t == BLU_F32 ? f32(f32_expression) : f64(f64_expression))
+static V as_elem(BluElem t, V v) { return v.elem = t, v; } /* for half types: of ops that give one of their operands */
+#define REAL(f32_expression, f64_expression) (t == BLU_F64 ? f64(f64_expression) : as_elem(t, f32(f32_expression)))
 #define ARITH(op) REAL(a.u.f op b.u.f, a.u.d op b.u.d)
 
 static V prim(BluEmit *e, BluPrim p, BluElem t, V a, V b, V c) {
@@ -106,10 +114,32 @@ static BluEmit computer = {prim, constant, bits, point};
 
 /* ---- tensors ---- */
 
+static int mantissa_of(BluElem e) { return e == BLU_BF16 ? 7 : 10; }
+static int bias_of(BluElem e) { return e == BLU_BF16 ? 127 : 15; }
+
+static V half_of_bits(BluElem e, uint16_t bits) {
+  int m = mantissa_of(e), exponent = (bits & 0x7fff) >> m, rest = bits & ((1 << m) - 1), most = 0x7fff >> m;
+  double v = exponent == most ? (rest ? NAN : INFINITY) : exponent ? ldexp((1 << m) + rest, exponent - bias_of(e) - m) : ldexp(rest, 1 - bias_of(e) - m);
+  return (V){.elem = e, .u.f = (float)(bits & 0x8000 ? -v : v)};
+}
+
+static uint16_t bits_of_half(V v) {
+  int m = mantissa_of(v.elem), exponent;
+  uint16_t sign = signbit(v.u.f) ? 0x8000 : 0, most = (uint16_t)(0x7fff >> m << m);
+  if (isnan(v.u.f)) return sign | most | 1;
+  if (isinf(v.u.f)) return sign | most;
+  if (v.u.f == 0) return sign;
+  double size = frexp(fabs((double)v.u.f), &exponent); /* [1/2, 1) 2^exponent */
+  exponent += bias_of(v.elem) - 1;
+  if (exponent <= 0) return sign | (uint16_t)ldexp(fabs((double)v.u.f), m + bias_of(v.elem) - 1);
+  return sign | (uint16_t)((exponent << m) + (int)ldexp(2 * size - 1, m));
+}
+
 static V load(const void *x, BluElem e, int64_t i) {
   switch (e) {
   case BLU_F32: return f32(((const float *)x)[i]);
   case BLU_F64: return f64(((const double *)x)[i]);
+  case BLU_BF16: case BLU_F16: return half_of_bits(e, ((const uint16_t *)x)[i]);
   case BLU_I32: return integer(e, ((const int32_t *)x)[i]);
   case BLU_I64: return integer(e, ((const int64_t *)x)[i]);
   default: return integer(e, ((const uint8_t *)x)[i]);
@@ -120,6 +150,7 @@ static void store(void *x, int64_t i, V v) {
   switch (v.elem) {
   case BLU_F32: ((float *)x)[i] = v.u.f; break;
   case BLU_F64: ((double *)x)[i] = v.u.d; break;
+  case BLU_BF16: case BLU_F16: ((uint16_t *)x)[i] = bits_of_half(v); break;
   case BLU_I32: ((int32_t *)x)[i] = (int32_t)v.u.i; break;
   case BLU_I64: ((int64_t *)x)[i] = v.u.i; break;
   default: ((uint8_t *)x)[i] = (uint8_t)v.u.i; break;

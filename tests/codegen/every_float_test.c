@@ -17,12 +17,17 @@ static const struct { const char *op; double limit; } functions[] = {
   {"rsqrt", 1.5}};
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
+static const uint32_t special[] = {
+  0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
+  0x7fc00000, 0xffc00000, 0x7f800001, 0x3f800000, 0xbf800000, 0x33800000, 0xb3800000};
+enum { SPECIALS = sizeof special / sizeof *special };
+
 /* Distance in units in the last place of the right result. Infinity counts as the number that would follow the largest. */
 static double error_of(float got, double right) {
   int exponent;
   double y = isinf(got) ? copysign(0x1p128, got) : got, r = fabs(right) > 0x1p128 ? copysign(0x1p128, right) : right;
   if (isnan(right) || isnan(got)) return isnan(right) && isnan(got) ? 0 : INFINITY;
-  if (right == 0 && got == 0) return signbit(right) == signbit(got) ? 0 : INFINITY;
+  if (right == 0 && got == 0) return !signbit(right) == !signbit(got) ? 0 : INFINITY;
   frexp(fmax(fabs(r), 0x1p-126), &exponent);
   return fabs(y - r) / ldexp(1, exponent - 24);
 }
@@ -48,6 +53,7 @@ static int check(int which, uint64_t step) {
   for (uint64_t first = 0; first < (uint64_t)1 << 32; first += BLOCK * step) {
     for (uint64_t i = 0; i < BLOCK; i++) {
       uint32_t bits = (uint32_t)(first + i * step); /* beyond the last, those at the start again */
+      if (!first && i < SPECIALS) bits = special[i]; /* zeros, ends of ranges, infinities, NaN: in every sample */
       memcpy(&x[i], &bits, sizeof bits);
       wide[i] = x[i];
     }

@@ -104,14 +104,15 @@ static void shuffled(int64_t n, int64_t *order) {
   }
 }
 
-/* Launches in order; the pieces of each all at once, or one by one, shuffled. So are the steps of parallel loops, each with a frame of rubbish. */
+/* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each with a frame
+ * of rubbish. */
 static void run(Loaded *l, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
   const BluProgram *p = l->program;
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;
     int64_t n = loop ? loop->steps : launch[i].pieces;
     int64_t *order = malloc((size_t)n * sizeof *order), *offset = malloc((size_t)(p->loop_offsets + 1) * sizeof *offset);
-    bool whole = harness_random() & 1;
+    int64_t most[] = {1, 5, n}, range = most[harness_random() % 3], last; /* pieces of a range */
     shuffled(n, order);
     if (!loop || loop->parallel) memset(scratch, 0xff, loop ? (size_t)p->scratch_bytes : (size_t)p->frame_offset);
     for (int64_t k = 0; loop && k < n; k++) {
@@ -124,10 +125,13 @@ static void run(Loaded *l, const BluLaunch *launch, int64_t launches, char *aren
       for (int d = 0; d < depth; d++) offset[k] += launch[i].stride[k * depth + d] * at[d];
     }
     const int64_t *places = depth ? offset : launch[i].offset;
-    if (launch[i].device) {
-      if (!l->failed && !l->device->run(&launch[i], find, l, arena, places, p->arena_bytes)) l->failed = true;
-    } else if (!loop && whole) launch[i].kernel(arena, places, scratch, 0, n);
-    for (int64_t k = 0; !loop && !whole && !launch[i].device && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    bool host = !loop && !launch[i].device;
+    if (launch[i].device && !l->failed && !l->device->run(&launch[i], find, l, arena, places, p->arena_bytes)) l->failed = true;
+    for (int64_t k = 0; host && range == 1 && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; host && range > 1 && k < n; k = last) {
+      last = range == n ? n : k + 1 + (int64_t)(harness_random() % (uint64_t)range);
+      launch[i].kernel(arena, places, scratch, k, last < n ? last : n);
+    }
     free(order), free(offset);
   }
 }
@@ -150,7 +154,7 @@ static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, c
     if (isinf(set->tolerance)) continue;
     double error = fabs(got - ref[i]) / fmax(1, fabs(ref[i]));
     bool equal = got == ref[i] || (isnan(got) && isnan(ref[i]));
-    if (!equal && !(error <= set->tolerance)) {
+    if (!equal && !(error <= set->tolerance + set->rounding)) {
       snprintf(what, sizeof what, "element %lld is %.9g, the reference %.9g: error %.2g", (long long)i, got, ref[i], error);
       return fail(what, text);
     }
@@ -166,6 +170,14 @@ bool harness_check(const Setting *set, const char *format, ...) {
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
+  for (char *at = text; set->elem && (at = strstr(at, "f32"));) { /* as long or one longer */
+    size_t n = strlen(set->elem), rest = strlen(at + 3) + 1;
+    if (at + n + rest > text + sizeof text) return fail("the program is too long", text);
+    memmove(at + n, at + 3, rest);
+    memcpy(at, set->elem, n);
+    at += n;
+  }
+  for (char *at = text; (at = strstr(at, "F32")); at++) *at = 'f'; /* f32 that stays */
   MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
   if (mlirModuleIsNull(m)) return harness_programs++, fail("the program does not parse", text);
   return harness_check_module(set, m, text);
@@ -183,10 +195,12 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     int64_t n = blu_type_count(&in[i].type);
     args[i] = calloc((size_t)n + 1, 8);
     wide[i] = calloc((size_t)n + 1, sizeof(double));
-    for (int64_t k = 0; k < n; k++) {
-      static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e38};
+    if (set->fill) set->fill(i, args[i], n);
+    for (int64_t k = 0; set->fill && k < n; k++) wide[i][k] = contract_get(args[i], in[i].type.elem, k);
+    for (int64_t k = 0; !set->fill && k < n; k++) {
+      static const double odd[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e38, 3e-6, 65519, -65520};
       double v = blu_elem_is_float(in[i].type.elem) ? harness_uniform(set->lo, set->hi) : floor(harness_uniform(0, set->ihi));
-      if (set->special && blu_elem_is_float(in[i].type.elem) && harness_random() % 4 == 0) v = odd[harness_random() % 8];
+      if (set->special && blu_elem_is_float(in[i].type.elem) && harness_random() % 4 == 0) v = odd[harness_random() % (sizeof odd / sizeof *odd)];
       contract_set(args[i], in[i].type.elem, k, v);
       wide[i][k] = contract_get(args[i], in[i].type.elem, k);
     }

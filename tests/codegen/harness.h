@@ -22,6 +22,9 @@ typedef struct {
   int ihi;              /* integer arguments: [0, ihi) */
   bool special;         /* some arguments are NaN, infinite, denormal, -0 */
   double tolerance;     /* against the reference, relative to max(1, |ref|); INFINITY: the contract alone is the judge */
+  double rounding;      /* added to it: on half types the reference is rounded too, and may be on the other side of a tie */
+  const char *elem;     /* harness_check: what stands in the place of f32 in the program (not of F32, which is f32 too); NULL: f32 */
+  void (*fill)(int arg, void *tensor, int64_t n); /* writes an argument as it lies in memory; NULL: random ones */
 } Setting;
 
 extern int harness_programs, harness_failures;

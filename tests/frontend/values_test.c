@@ -59,6 +59,26 @@ static void test_schedules(Program adamw, Program sgd) {
   expect("no epochs", x, 0, 0);
 }
 
+/* ---- half precision ---- */
+
+/* Adam moves by lr in each step while the gradient stays what it is: 100 steps of 6e-4 from 1. The next bf16 below 1 is 1 - 2^-8, so that
+ * kept in bf16 the parameter would never leave 1. */
+static void test_master(Program p) {
+  double w = 1, m = 0, v = 0, g = 0.3, x[] = {1, -2}, rows = 2, sum;
+  for (int t = 0; t < 100; t++) {
+    double step = t, next[3] = {0};
+    Input in[] = {{"param", "w", &w}, {"grad", "w", &g}, {"state", "w:m", &m}, {"state", "w:v", &v}, {"step", "step", &step}};
+    run(p, "update", 5, in, "param", "w", 1, &next[0]);
+    run(p, "update", 5, in, "state", "w:m", 1, &next[1]);
+    run(p, "update", 5, in, "state", "w:v", 1, &next[2]);
+    w = next[0], m = next[1], v = next[2];
+  }
+  expect("f32 behind bf16, after 100 steps", w, 0.94, 1e-6);
+  Input in[] = {{"data", "x", x}, {"rows", "rows", &rows}, {"param", "w", &w}};
+  run(p, "eval", 3, in, "sum", "loss", 1, &sum);
+  expect("the model sees its nearest bf16", sum, -0.94140625, 0); /* 241 / 256 */
+}
+
 /* ---- SGD, sums, initial values ---- */
 
 enum { WEIGHTS = 50 * 100, BIASES = 50 };
@@ -117,18 +137,21 @@ static void test_init(Program p) {
 }
 
 int main(int argc, char **argv) {
-  char path[2][4096];
+  char path[3][4096];
   const char *dir = argc > 1 ? argv[1] : ".";
   snprintf(path[0], sizeof path[0], "%s/values/adamw.blu", dir);
   snprintf(path[1], sizeof path[1], "%s/values/sgd.blu", dir);
-  Program adamw = compile(path[0]), sgd = compile(path[1]);
+  snprintf(path[2], sizeof path[2], "%s/values/master.blu", dir);
+  Program adamw = compile(path[0]), sgd = compile(path[1]), master = compile(path[2]);
   test_adamw(adamw);
   test_schedules(adamw, sgd);
+  test_master(master);
   test_sgd(sgd);
   test_sums(sgd);
   test_init(sgd);
   drop(adamw);
   drop(sgd);
+  drop(master);
   printf("%d failures\n", failures);
   return failures != 0;
 }

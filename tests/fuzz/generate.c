@@ -83,11 +83,11 @@ static bool is_allowed(const BluOp *op, BluElem real) {
   return kind == BLU_KIND_ELEMENT || kind == BLU_KIND_INDEX || kind == BLU_KIND_VIEW || blu_has_code(op);
 }
 
-/* Builds the op if its signature is right and its result no float of another type. */
+/* Builds the op if its signature is right and its result no float of another type; beside a half type, f32 is what sums are of. */
 static bool add(Program *p, BluBuilder *b, BluElem real, const BluOp *op, BluSig *s, const MlirValue *in) {
   BluWhy why;
   if (!blu_infer(op, s, &why) || blu_type_count(&s->out) > 5000) return false;
-  if (blu_elem_is_float(s->out.elem) && s->out.elem != real) return false;
+  if (blu_elem_is_float(s->out.elem) && s->out.elem != real && s->out.elem != blu_elem_compute(real)) return false;
   BluAttrs as = s->attrs;
   p->value[p->nvalues++] = blu_build(b, op->name, &as, s->nin, in);
   return true;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "dialects/map.h"
 #include "generate.h"
+#include "dialects/format.h"
 #include "harness.h"
 #include "passes/passes.h"
 
@@ -25,6 +26,7 @@ static bool random_arguments(const Program *p, Numbers *x) {
     x->arg[i] = malloc((size_t)(n + 1) * sizeof(double));
     for (int64_t k = 0; k < n; k++)
       x->arg[i][k] = blu_elem_is_float(x->type[i].elem) ? harness_uniform(-2, 2) : (double)(harness_random() % (x->type[i].elem == BLU_BOOL ? 2 : 4));
+    for (int64_t k = 0; blu_elem_is_half(x->type[i].elem) && k < n; k++) x->arg[i][k] = blu_elem_round(x->type[i].elem, x->arg[i][k]);
   }
   return true;
 }
@@ -34,6 +36,7 @@ static bool interpret_held(MlirModule m, Numbers *x, BluHeld *held) {
   MlirOperation f = blu_func_find(m, "f");
   x->n = blu_func_nresults(f);
   for (int i = 0; i < x->n; i++) x->result_type[i] = blu_func_result(f, i).type;
+  if (!held) return blu_interp_run(m, f, (const double *const *)x->arg, x->result, &why);
   return blu_interp_run_held(m, f, (const double *const *)x->arg, x->result, held, &why);
 }
 static bool interpret(MlirModule m, Numbers *x) { return interpret_held(m, x, NULL); }
@@ -121,7 +124,7 @@ static int judge_passes(MlirContext ctx, const Recipe *recipe) {
   program_return(&p, recipe, false);
   Numbers before, after;
   int guilt = NOTHING;
-  if (recipe->real == BLU_F32 && has_composite_of_constants(&p)) return mlirModuleDestroy(p.module), NOTHING;
+  if (recipe->real != BLU_F64 && has_composite_of_constants(&p)) return mlirModuleDestroy(p.module), NOTHING;
   if (!random_arguments(&p, &before)) return mlirModuleDestroy(p.module), NOTHING;
   after = before;
   if (!interpret(p.module, &before)) guilt = INTERPRETER;
@@ -323,10 +326,12 @@ static int usage(FILE *out, int status) {
 }
 
 static bool check_program(const Setting *set, uint64_t seed) {
-  Recipe wide = recipe_of(seed, BLU_F64), narrow = recipe_of(seed, BLU_F32), *r = &wide;
+  Recipe wide = recipe_of(seed, BLU_F64), narrow = recipe_of(seed, BLU_F32), half = recipe_of(seed, seed % 2 ? BLU_BF16 : BLU_F16), *r = &wide;
   int guilt = judge_passes(set->ctx, &wide);
   if (guilt == NOTHING && (guilt = judge_passes(set->ctx, &narrow)) != NOTHING) r = &narrow; /* other ops: those that are f32 alone */
   if (guilt == NOTHING && (guilt = judge_code(set, &narrow)) != NOTHING) r = &narrow;
+  if (guilt == NOTHING && (guilt = judge_passes(set->ctx, &half)) != NOTHING) r = &half;
+  if (guilt == NOTHING && (guilt = judge_code(set, &half)) != NOTHING) r = &half;
   if (guilt == NOTHING) guilt = judge_gradient(set->ctx, &wide, 0);
   if (guilt == NOTHING) return true;
   printf("FAILED: --seed %llu: %s", (unsigned long long)seed, guilt_name(guilt));
@@ -360,7 +365,7 @@ int main(int argc, char **argv) {
   Coverage c = {calloc((size_t)blu_nops, sizeof(int)), calloc((size_t)blu_nops, sizeof(int))};
   for (long i = 0; i < count && failures < 5; i++) {
     uint64_t s = seed + (uint64_t)i;
-    for (int real = BLU_F32; print && real <= BLU_F64; real++) {
+    for (int real = BLU_F32; print && real <= BLU_F16; real++) {
       Recipe r = recipe_of(s, (BluElem)real);
       print_program(set.ctx, &r, NOTHING), fflush(stdout);
     }

@@ -112,3 +112,32 @@ func.func @normal(%key: tensor<i64>) -> tensor<3xf32> {
   %0 = blu.normal %key {shape = array<i64: 3>, stream = 7 : i64} : (tensor<i64>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// Half types are computed in f32 and rounded by a cast, once for a composite.
+// CHECK-LABEL: func.func @half(
+// CHECK-NEXT: %[[a:[0-9]+]] = blu.cast %arg0 {to = f32}
+// CHECK-NEXT: %[[b:[0-9]+]] = blu.cast %arg1 {to = f32}
+// CHECK-NEXT: %[[s:[0-9]+]] = blu.add %[[a]], %[[b]] : tensor<4x8xf32>
+// CHECK-NEXT: %[[h:[0-9]+]] = blu.cast %[[s]] {to = bf16}
+// CHECK-NEXT: %[[w:[0-9]+]] = blu.cast %[[h]] {to = f32}
+// CHECK-NOT: to = bf16
+// CHECK: %[[q:[0-9]+]] = blu.div %{{.*}} : tensor<4x8xf32>
+// CHECK-NEXT: %[[y:[0-9]+]] = blu.cast %[[q]] {to = bf16}
+// CHECK-NEXT: %[[m:[0-9]+]] = blu.maximum %[[y]], %[[h]] : tensor<4x8xbf16>
+// CHECK-NEXT: return %[[m]]
+func.func @half(%a: tensor<4x8xbf16>, %b: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %0 = blu.add %a, %b : tensor<4x8xbf16>
+  %1 = blu.softmax %0 : (tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %2 = blu.maximum %1, %0 : tensor<4x8xbf16>
+  return %2 : tensor<4x8xbf16>
+}
+
+// A sum over two axes is rounded behind both.
+// CHECK-LABEL: func.func @half_sum(
+// CHECK: blu.sum {{.*}} -> tensor<4x8xf32>
+// CHECK-NEXT: %[[s:[0-9]+]] = blu.sum {{.*}} -> tensor<8xf32>
+// CHECK: blu.cast %{{.*}} {to = f16} : (tensor<8xf32>) -> tensor<8xf16>
+func.func @half_sum(%a: tensor<4x8x3xf16>) -> tensor<8xf16> {
+  %0 = blu.sum %a {axis = array<i64: 0, 2>} : (tensor<4x8x3xf16>) -> tensor<8xf16>
+  return %0 : tensor<8xf16>
+}

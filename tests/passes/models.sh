@@ -5,7 +5,7 @@ bin=$1 models=$2 failed=0 n=0
 cd "$(dirname "$0")" || exit 2
 dir=$(mktemp -d) || exit 2
 trap 'rm -rf "$dir"' EXIT
-passes='-pass=bounds -pass=differentiate -pass=step -pass=simplify -pass=expand -pass=simplify'
+passes='-pass=bounds -pass=differentiate -pass=step -pass=simplify -pass=expand -pass=formats -pass=simplify'
 for m in "$models"/*.blu; do
   n=$((n + 1))
   "$bin/bluc" --emit=blu "$m" > "$dir/blu" || failed=1

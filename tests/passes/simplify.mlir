@@ -411,3 +411,40 @@ func.func @guarded(%x: tensor<3xf32>) -> tensor<3xf32> {
   blu.guard %0 : tensor<3xf32>
   return %x : tensor<3xf32>
 }
+
+// What was widened and comes back is itself; what was rounded and is widened is not.
+// CHECK-LABEL: func.func @widened(
+// CHECK-NEXT: %[[r:[0-9]+]] = blu.cast %arg1 {to = bf16}
+// CHECK-NEXT: %[[w:[0-9]+]] = blu.cast %[[r]] {to = f32}
+// CHECK-NEXT: return %arg0, %[[w]]
+func.func @widened(%a: tensor<4xbf16>, %b: tensor<4xf32>) -> (tensor<4xbf16>, tensor<4xf32>) {
+  %0 = blu.cast %a {to = f32} : (tensor<4xbf16>) -> tensor<4xf32>
+  %1 = blu.cast %0 {to = bf16} : (tensor<4xf32>) -> tensor<4xbf16>
+  %2 = blu.cast %b {to = bf16} : (tensor<4xf32>) -> tensor<4xbf16>
+  %3 = blu.cast %2 {to = f32} : (tensor<4xbf16>) -> tensor<4xf32>
+  return %1, %3 : tensor<4xbf16>, tensor<4xf32>
+}
+
+// A constant of a half type is the rounded one.
+// CHECK-LABEL: func.func @half_constant(
+// CHECK-NEXT: blu.constant {elem = f32, shape = array<i64>, value = 1.101562{{.*}}
+func.func @half_constant() -> tensor<f32> {
+  %0 = blu.constant {value = 1.1, elem = bf16, shape = array<i64>} : () -> tensor<bf16>
+  %1 = blu.cast %0 {to = f32} : (tensor<bf16>) -> tensor<f32>
+  return %1 : tensor<f32>
+}
+
+// A table that is rounded for its rows alone is not rounded; one that others read is.
+// CHECK-LABEL: func.func @rounded_rows(
+// CHECK-NEXT: %[[g:[0-9]+]] = blu.gather %arg0, %arg2 : (tensor<50x4xf32>
+// CHECK-NEXT: %[[c:[0-9]+]] = blu.cast %[[g]] {to = bf16}
+// CHECK-NEXT: %[[t:[0-9]+]] = blu.cast %arg1 {to = bf16}
+// CHECK-NEXT: %[[h:[0-9]+]] = blu.gather %[[t]], %arg2 : (tensor<50x4xbf16>
+// CHECK-NEXT: return %[[c]], %[[h]], %[[t]]
+func.func @rounded_rows(%a: tensor<50x4xf32>, %b: tensor<50x4xf32>, %i: tensor<3xi32>) -> (tensor<3x4xbf16>, tensor<3x4xbf16>, tensor<50x4xbf16>) {
+  %0 = blu.cast %a {to = bf16} : (tensor<50x4xf32>) -> tensor<50x4xbf16>
+  %1 = blu.gather %0, %i : (tensor<50x4xbf16>, tensor<3xi32>) -> tensor<3x4xbf16>
+  %2 = blu.cast %b {to = bf16} : (tensor<50x4xf32>) -> tensor<50x4xbf16>
+  %3 = blu.gather %2, %i : (tensor<50x4xbf16>, tensor<3xi32>) -> tensor<3x4xbf16>
+  return %1, %3, %2 : tensor<3x4xbf16>, tensor<3x4xbf16>, tensor<50x4xbf16>
+}

@@ -235,3 +235,9 @@ func.func @f(%c: tensor<1x1x1x1x1x1x1x1xf32>) { %0 = blu.scan @b(%c) {carries = 
 //--- result-type
 func.func private @b(%c: tensor<2xf32>, %x: tensor<3xf32>) -> (tensor<2xf32>, tensor<3xf32>) { return %c, %x : tensor<2xf32>, tensor<3xf32> }
 func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0:2 = blu.scan @b(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> (tensor<2xf32>, tensor<3x3xf32>) return }
+//--- f32
+func.func @f(%a: tensor<3xf64>) { %0 = blu.round_to %a {exponent = 5 : i64, mantissa = 2 : i64} : (tensor<3xf64>) -> tensor<3xf64> return }
+//--- format
+func.func @f(%a: tensor<3xf32>) { %0 = blu.round_to %a {exponent = 9 : i64, mantissa = 2 : i64} : (tensor<3xf32>) -> tensor<3xf32> return }
+//--- format
+func.func @f(%a: tensor<3xf32>) { %0 = blu.round_to %a {exponent = 5 : i64, mantissa = 0 : i64} : (tensor<3xf32>) -> tensor<3xf32> return }

@@ -24,7 +24,7 @@ for model in *.blu "$models/softmax.blu"; do
   # every parameter, all of them together, every pass; once a round
   params=$(sed -n 's/^[0-9]* parameters in \([0-9]*\) tensors; .*/\1/p' "$out")
   [ "$(grep -c '^  held    gradient of ' "$out")" = $((3 * (params + 1))) ] || complain "$model: not a gradient for each of $params parameters"
-  [ "$(grep -c '^  held    pass ' "$out")" = 24 ] || complain "$model: not 8 passes a round"
+  [ "$(grep -c '^  held    pass ' "$out")" = 27 ] || complain "$model: not 9 passes a round"
 done
 
 # The same numbers with the same seed, others with another; what is wrong with options is said.

@@ -112,7 +112,7 @@ for wrong in 2/2 -1/2 1 1/ /2 a/b 0/0; do
 done
 
 # --- profile, peak ---
-expect 0 '^profile of 22 steps: [0-9.]* ms each in kernels$' train --out profile --profile --peak
+expect 0 '^profile of 22 steps: [0-9.]* ms each in kernels$' train --out profile --profile
 says '^ *[0-9.]*% *[0-9.]* *1  forward  fake.blu:1: // the source of fake.blu$'
 says ' samples/s  [0-9.]*% of peak$'
 

@@ -5,7 +5,7 @@
 mkdir data && "$bin/make_idx" data 83 21 4 3
 
 # --- a whole run: output in a pipe, metrics, checkpoints, evaluation ---
-expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  grad_norm [0-9.]*  lr [0-9.]*  [0-9]* samples/s$' \
+expect 0 '^epoch 2  step 22/22  loss [0-9.]*  accuracy [01].[0-9]*  grad_norm [0-9.]*  lr [0-9.]*  [0-9]* samples/s  [0-9.]*% of peak$' \
   $fake train --data data --out whole
 says '^epoch 1  train  loss [0-9.]*  accuracy [0-9.]*  grad_norm [0-9.]*  lr [0-9.]*  |  test  loss [0-9.]*  accuracy [0-9.]*  |  [0-9.]* s$'
 says '^done: step 22, checkpoint: whole/step-22$'
@@ -75,6 +75,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
   [ -n "$(ls -d killed/step-*[0-9] 2> /dev/null)" ] && resume=--resume
   $fake train --data data --out killed --epochs 1000000 --quiet $resume > output 2>&1 &
   pid=$!
+  until [ -n "$resume" ] || ls -d killed/step-*[0-9] > listed 2>&1; do sleep 0.02; done # of the first one there is something to go on from
   sleep 0.0$((i * 37 % 90 + 10))
   kill -9 $pid
   wait $pid 2> /dev/null

@@ -30,6 +30,9 @@
 #define FAKE_BIAS "fc.bias"
 #endif
 
+#ifndef FAKE_SUMS /* 1: steps are of micro-batches; then the model has a state, the mean of the pixels it saw */
+#define FAKE_SUMS 0
+#endif
 #ifndef FAKE_BALLAST /* length of another parameter, which nothing uses */
 #define FAKE_BALLAST 0
 #endif
@@ -44,8 +47,15 @@ typedef struct {
   _Alignas(64) float ballast[FAKE_BALLAST];
 #endif
   _Alignas(64) float moment[D][C];
+#if FAKE_SUMS
+  _Alignas(64) float mean;
+  _Alignas(64) float weight_sum[D][C];
+  _Alignas(64) float bias_sum[C];
+  _Alignas(64) double total_weight;
+  _Alignas(64) double spoil; /* the step whose micro-batches but the first change a parameter, which they never should */
+#endif
   _Alignas(64) double rate;
-  _Alignas(64) double poison; /* the step whose gradient of the weight becomes NaN, if its batch is a full one */
+  _Alignas(64) double poison; /* the step whose gradient of the weight becomes NaN, if its batch is a full one; with sums, not of the first one */
   _Alignas(64) double spike;  /* the step whose loss is 100 higher */
   _Alignas(64) double stop;
   _Alignas(64) double step;
@@ -96,8 +106,8 @@ KERNEL(forward) { /* pieces: N. The scratch holds the logits. */
     for (int j = 0; j < C; j++) sum += (float)blu_rt_exp(logit[j] - most);
     int real = r < a->rows;
     int32_t label = a->label[r];
-    for (int j = 0; j < C; j++)
-      a->slope[r][j] = real ? ((float)blu_rt_exp(logit[j] - most) / sum - (j == label)) / (float)a->rows : 0;
+    float whole = FAKE_SUMS ? 1 : (float)a->rows;
+    for (int j = 0; j < C; j++) a->slope[r][j] = real ? ((float)blu_rt_exp(logit[j] - most) / sum - (j == label)) / whole : 0;
     a->loss_of[r] = real ? (float)blu_rt_log(sum) + most - logit[label] : 0;
     a->right_of[r] = real && best == label;
   }
@@ -118,18 +128,43 @@ KERNEL(backward) { /* pieces: D */
   UNUSED;
   for (int64_t i = first; i < last; i++)
     for (int j = 0; j < C; j++) {
-      a->weight_grad[i][j] = a->step == a->poison && a->rows == N && !i ? NAN : 0;
+      a->weight_grad[i][j] = a->step == a->poison && a->rows == N && !i && (!FAKE_SUMS || a->seed != 1) ? NAN : 0;
       for (int r = 0; r < N; r++) a->weight_grad[i][j] += a->image[r][i] / 255 * a->slope[r][j];
+      if (!i) a->bias_grad[j] = 0;
+      for (int r = 0; r < N && !i; r++) a->bias_grad[j] += a->slope[r][j];
     }
 }
+
+#if FAKE_SUMS
+KERNEL(add_up) { /* pieces: 1 */
+  ARENA;
+  UNUSED;
+  float mean = 0;
+  for (int j = 0; j < C; j++) {
+    a->bias_sum[j] += a->bias_grad[j];
+    for (int i = 0; i < D; i++) a->weight_sum[i][j] += a->weight_grad[i][j];
+  }
+  for (int r = 0; r < N; r++)
+    for (int i = 0; i < D; i++) mean += a->image[r][i] / (N * D);
+  a->mean = 0.9f * a->mean + 0.1f * mean;
+  if (a->step == a->spoil && a->seed != 1) a->weight[1][1] += 1;
+}
+
+KERNEL(divide) { /* pieces: 1 */
+  ARENA;
+  UNUSED;
+  for (int j = 0; j < C; j++) {
+    a->bias_grad[j] = a->bias_sum[j] / (float)a->total_weight;
+    for (int i = 0; i < D; i++) a->weight_grad[i][j] = a->weight_sum[i][j] / (float)a->total_weight;
+  }
+}
+#endif
 
 KERNEL(squares) { /* pieces: 1 */
   ARENA;
   UNUSED;
   a->weight_squares = a->bias_squares = 0;
   for (int j = 0; j < C; j++) {
-    a->bias_grad[j] = 0;
-    for (int r = 0; r < N; r++) a->bias_grad[j] += a->slope[r][j];
     a->bias_squares += a->bias_grad[j] * a->bias_grad[j];
     for (int i = 0; i < D; i++) a->weight_squares += a->weight_grad[i][j] * a->weight_grad[i][j];
   }
@@ -185,12 +220,19 @@ static const BluSlot tensors[] = {
     {.name = "ballast", .role = BLU_ROLE_PARAM, .dtype = BLU_DTYPE_F32, .rank = 1, .dim = {FAKE_BALLAST}, AT(ballast)},
 #endif
     {.name = "fc.weight:m", .role = BLU_ROLE_STATE, .dtype = BLU_DTYPE_F32, .rank = 2, .dim = {D, C}, AT(moment)},
+#if FAKE_SUMS
+    {.name = "mean", .role = BLU_ROLE_STATE, .dtype = BLU_DTYPE_F32, AT(mean)},
+#endif
 };
 static const BluSlot scalars[] = {
     {.name = "rate", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(rate), .value = 0.5},
     {.name = "poison", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(poison), .value = -1},
     {.name = "spike", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(spike), .value = -1},
     {.name = "stop", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(stop), .value = FAKE_STEPS},
+#if FAKE_SUMS
+    {.name = "spoil", .role = BLU_ROLE_RUN, .dtype = BLU_DTYPE_F64, AT(spoil), .value = -1},
+    SCALAR(total_weight, "total", BLU_ROLE_TOTAL, BLU_DTYPE_F64),
+#endif
     SCALAR(step, "step", BLU_ROLE_STEP, BLU_DTYPE_F64),
     SCALAR(seed, "seed", BLU_ROLE_SEED, BLU_DTYPE_I64),
     SCALAR(rows, "rows", BLU_ROLE_ROWS, BLU_DTYPE_I32),
@@ -205,14 +247,25 @@ static const BluSlot scalars[] = {
       SCALAR(accuracy, "accuracy", BLU_ROLE_SUM, BLU_DTYPE_F32),              \
       SCALAR(accuracy_weight, "accuracy", BLU_ROLE_WEIGHT, BLU_DTYPE_F32)
 
+#define NORM_SLOTS                                                          \
+  SCALAR(weight_squares, "fc.weight", BLU_ROLE_SQUARES, BLU_DTYPE_F32),     \
+      SCALAR(bias_squares, FAKE_BIAS, BLU_ROLE_SQUARES, BLU_DTYPE_F32),     \
+      SCALAR(norm, "norm", BLU_ROLE_NORM, BLU_DTYPE_F32)
+
 static const BluSlot train_slots[] = {
     DATA_SLOTS,
     METRIC_SLOTS,
-    SCALAR(weight_squares, "fc.weight", BLU_ROLE_SQUARES, BLU_DTYPE_F32),
-    SCALAR(bias_squares, FAKE_BIAS, BLU_ROLE_SQUARES, BLU_DTYPE_F32),
-    SCALAR(norm, "norm", BLU_ROLE_NORM, BLU_DTYPE_F32),
+#if FAKE_SUMS
+    {.name = "fc.weight", .role = BLU_ROLE_GRADIENT, .dtype = BLU_DTYPE_F32, .rank = 2, .dim = {D, C}, AT(weight_sum)},
+    {.name = FAKE_BIAS, .role = BLU_ROLE_GRADIENT, .dtype = BLU_DTYPE_F32, .rank = 1, .dim = {C}, AT(bias_sum)},
+#else
+    NORM_SLOTS,
+#endif
     SCALAR(rate_now, "lr", BLU_ROLE_OUTPUT, BLU_DTYPE_F64),
 };
+#if FAKE_SUMS
+static const BluSlot update_slots[] = {NORM_SLOTS};
+#endif
 static const BluSlot classify_slots[] = {
     {.name = "image", .role = BLU_ROLE_INPUT, .dtype = BLU_DTYPE_F32, .rank = 3, .dim = {N, 4, 4}, AT(image)},
     {.name = "best", .role = BLU_ROLE_OUTPUT, .dtype = BLU_DTYPE_I32, .rank = 1, .dim = {N}, AT(best)},
@@ -229,7 +282,14 @@ static const BluSlot settings_slots[] = {
 static const BluLaunch init_launches[] = {{.kernel = init, .pieces = D, .name = "init"}};
 static const BluLaunch train_launches[] = {
     {.kernel = forward, .pieces = N, .name = "forward", .line = 1}, {.kernel = total, .pieces = 1, .name = "total"},
-    {.kernel = backward, .pieces = D, .name = "backward"}, {.kernel = squares, .pieces = 1, .name = "squares"},
+    {.kernel = backward, .pieces = D, .name = "backward"},
+#if FAKE_SUMS
+    {.kernel = add_up, .pieces = 1, .name = "add_up"},
+};
+static const BluLaunch update_launches[] = {
+    {.kernel = divide, .pieces = 1, .name = "divide"},
+#endif
+    {.kernel = squares, .pieces = 1, .name = "squares"},
     {.kernel = update, .pieces = D, .name = "update"},
 };
 static const BluLaunch eval_launches[] = {
@@ -244,8 +304,11 @@ static const BluLaunch settings_launches[] = {{.kernel = settings, .pieces = 1, 
 
 static const BluFunction functions[] = {
     {.name = "init", .launch = init_launches, .launches = 1},
-    {.name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = 5,
+    {.name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = FAKE_SUMS ? 4 : 5,
      .commit = 4, .flops = 6 * N * D * C},
+#if FAKE_SUMS
+    {.name = "update", .slot = update_slots, .slots = COUNT(update_slots), .launch = update_launches, .launches = 3, .commit = 2},
+#endif
     {.name = "eval", .slot = eval_slots, .slots = COUNT(eval_slots), .launch = eval_launches, .launches = 2,
      .commit = 2, .flops = 2 * N * D * C},
     {.name = "settings", .slot = settings_slots, .slots = COUNT(settings_slots), .launch = settings_launches,

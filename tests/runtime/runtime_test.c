@@ -32,7 +32,8 @@ static void check_shards(int64_t count, int64_t shards, bool shuffle) {
   int64_t index[3], rows;
   char *seen = blu_new(count, 1);
   for (int64_t r = 0; r < shards; r++) {
-    BluTrainer t = {.data = {.count = count, .shuffle = shuffle}, .batch = 3, .shard = r, .shards = shards, .exec = {.seed = 7}};
+    BluTrainer t = {.data = {.count = count, .shuffle = shuffle}, .batch = 3, .micro = 3, .accumulate = 1, .ranks = 1, .shard = r, .shards = shards,
+                    .exec = {.seed = 7}};
     t.count = (count - r + shards - 1) / shards;
     t.per_epoch = (t.count + 2) / 3;
     for (int64_t step = 0; step < t.per_epoch; step++) {
@@ -44,7 +45,28 @@ static void check_shards(int64_t count, int64_t shards, bool shuffle) {
   free(seen);
 }
 
+/* The ranks of a step have its examples in order, each its micro-batches. */
+static void check_parts(int64_t count, int64_t ranks, int64_t accumulate) {
+  int64_t all[100], part[100], per_step = 2 * accumulate * ranks, wrong = 0;
+  BluTrainer one = {.data = {.count = count, .shuffle = true}, .batch = per_step, .micro = 2, .accumulate = accumulate * ranks, .ranks = 1, .shards = 1,
+                    .count = count, .per_epoch = (count + per_step - 1) / per_step};
+  for (int64_t step = 0; step < 2 * one.per_epoch; step++) {
+    int64_t rows = blu_train_rows(&one, step, all), seen = 0;
+    for (int64_t r = 0; r < ranks; r++) {
+      BluTrainer t = one;
+      t.rank = r, t.ranks = ranks, t.accumulate = accumulate;
+      int64_t more = blu_train_rows(&t, step, part);
+      for (int64_t i = 0; i < more; i++) wrong += seen + i >= rows || all[seen + i] != part[i];
+      seen += more;
+    }
+    wrong += seen != rows;
+  }
+  CHECK(!wrong, "%lld examples on %lld ranks with %lld micro-batches: %lld wrong", (long long)count, (long long)ranks, (long long)accumulate, (long long)wrong);
+}
+
 static void check_shuffle(void) {
+  for (int64_t ranks = 1; ranks < 8; ranks++)
+    for (int64_t accumulate = 1; accumulate < 4; accumulate++) check_parts(10, ranks, accumulate), check_parts(97, ranks, accumulate);
   static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 127, 997, 1024, 4099, 60000, 65537};
   for (int64_t shards = 1; shards <= 8; shards++) check_shards(83, shards, shards % 2);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
