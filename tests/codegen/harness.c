@@ -263,7 +263,7 @@ HarnessCode *harness_open(const Setting *set, const char *text, void **in, void 
 
 void harness_run(HarnessCode *code) {
   const BluFunction *f = &code->l.program->function[0];
-  run(code->l.program, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+  run(&code->l, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
 }
 
 void harness_close(HarnessCode *code) {
