@@ -55,6 +55,10 @@ bool blu_device_run(BluError *err, const BluArena *arena, BluPool *pool, BluProf
 
 bool blu_device_wait(BluError *err, const BluArena *arena) { return !arena->driver || arena->driver->wait(err, arena); }
 
+const char *blu_device_result(const BluArena *arena, const BluSlot *slot) {
+  return arena->driver ? arena->driver->result(arena, slot) : arena->base + slot->offset;
+}
+
 void blu_device_print_settings(FILE *file, const BluArena *arena) {
   if (arena->driver) arena->driver->print_settings(file, arena);
 }

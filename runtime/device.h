@@ -1,8 +1,8 @@
 /* device.h - what a program's tensors lie in, and what runs its launches: memory and threads of the host, or a device behind a driver.
  *
  * `base` is memory of the host. Without a driver it is the arena itself. With one the arena is the device's, and base mirrors it where the
- * host takes part: numbers of the run, DATA, INPUT and results of one number lie at their offsets; the rest is never touched, and takes no
- * memory. Behind the arena lies room for a copy of the model's own state (blu_program_undo_bytes).
+ * host takes part: numbers of the run, DATA and INPUT lie at their offsets; the rest is never touched, and takes no memory. Behind the
+ * arena lies room for a copy of the model's own state (blu_program_undo_bytes).
  * What fails says why in `err`; after that the device is of no more use. */
 #ifndef BLU_RUNTIME_DEVICE_H
 #define BLU_RUNTIME_DEVICE_H
@@ -47,6 +47,7 @@ struct BluDriver {
   bool (*send)(BluError *err, const BluArena *arena, const BluFunction *function);
   bool (*run)(BluError *err, const BluArena *arena, BluProfile *profile, const BluFunction *function, int64_t first, int64_t last);
   bool (*wait)(BluError *err, const BluArena *arena);
+  const char *(*result)(const BluArena *arena, const BluSlot *slot);
   void (*print_settings)(FILE *file, const BluArena *arena);
   void (*compare_settings)(BluError *warning, const BluArena *arena, const char *text);
   void (*print_info)(FILE *file, const BluProgram *program, const BluDeviceWish *wish);
@@ -79,8 +80,10 @@ bool blu_device_send(BluError *err, const BluArena *arena, const BluFunction *fu
 /* Runs the launches [first, last) of the function, with the numbers of the run as the host has them now. A device doesn't wait for their end. */
 bool blu_device_run(BluError *err, const BluArena *arena, BluPool *pool, BluProfile *profile, const BluFunction *function, int64_t first,
                     int64_t last);
-/* Waits for the end of the last run; now the mirror has its results of one number. */
+/* Waits for the end of the last run. */
 bool blu_device_wait(BluError *err, const BluArena *arena);
+/* A result of one number of the last run of its function, which was waited for. It isn't in the mirror: there its place may hold the next batch. */
+const char *blu_device_result(const BluArena *arena, const BluSlot *slot);
 
 /* What a checkpoint says of the device, as "key=value" lines. */
 void blu_device_print_settings(FILE *file, const BluArena *arena);

@@ -54,7 +54,7 @@ bool blu_exec_all(BluError *err, BluExec *exec, const BluFunction *function) {
 }
 
 double blu_exec_scalar(const BluExec *exec, const BluSlot *slot) {
-  const char *place = exec->arena.base + slot->offset;
+  const char *place = blu_device_result(&exec->arena, slot);
   if (slot->dtype == BLU_DTYPE_F64) {
     double value;
     memcpy(&value, place, sizeof value);

@@ -225,6 +225,7 @@ bool blu_cuda_walk(BluError *err, const BluLaunch *launch, int64_t launches, int
 
 bool blu_cuda_run(BluError *err, const BluArena *arena, BluProfile *profile, const BluFunction *function, int64_t first, int64_t last);
 bool blu_cuda_wait(BluError *err, const BluArena *arena);
+const char *blu_cuda_result(const BluArena *arena, const BluSlot *slot);
 void blu_cuda_parts_close(BluCudaDevice *d);
 
 #endif

@@ -40,7 +40,8 @@ static bool choose_device(BluError *err, BluCudaDevice *d, const BluDeviceWish *
   if (!blu_cuda_good(err, api, api->device_count(&devices), "counting devices")) return false;
   int64_t number = wish->number < 0 ? 0 : wish->number;
   if (number >= devices)
-    return blu_error_set(err, "there is no device %" PRId64 " here: the NVIDIA driver shows this process %d, from 0 (see CUDA_VISIBLE_DEVICES)", number, devices);
+    return blu_error_set(err, "there is no device %" PRId64 " here: the NVIDIA driver shows this process %d, from 0 (see CUDA_VISIBLE_DEVICES)", number,
+                         devices);
   d->number = (int)number;
   int code = api->device_get(&d->device, d->number);
   if (!code) code = api->device_name(d->name, sizeof d->name, d->device);
@@ -378,5 +379,6 @@ static void print_info(FILE *file, const BluProgram *program, const BluDeviceWis
 
 static const BluDriver driver = {
   .open = open_device, .close = close_device, .look = look, .place = place, .put = put, .copy = copy, .clear = clear, .ready = ready, .send = send,
-  .run = blu_cuda_run, .wait = blu_cuda_wait, .print_settings = print_settings, .compare_settings = compare_settings, .print_info = print_info};
+  .run = blu_cuda_run, .wait = blu_cuda_wait, .result = blu_cuda_result,
+  .print_settings = print_settings, .compare_settings = compare_settings, .print_info = print_info};
 const BluDriver *const blu_device_driver = &driver;

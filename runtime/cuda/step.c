@@ -320,18 +320,19 @@ bool blu_cuda_run(BluError *err, const BluArena *arena, BluProfile *profile, con
 bool blu_cuda_wait(BluError *err, const BluArena *arena) {
   BluCudaDevice *d = arena->device;
   BluCudaPart *p = d->last;
-  if (!p) return true;
-  if (!blu_cuda_good(err, &d->api, d->api.event_wait(p->done), p->function->name)) return false;
-  for (int64_t i = 0; !p->first && i < p->function->slots; i++) {
-    const BluSlot *slot = &p->function->slot[i];
-    if (!is_result(slot)) continue;
-    for (int64_t k = 0; k < p->result_spans; k++) {
+  return !p || blu_cuda_good(err, &d->api, d->api.event_wait(p->done), p->function->name);
+}
+
+const char *blu_cuda_result(const BluArena *arena, const BluSlot *slot) {
+  const BluCudaDevice *d = arena->device;
+  for (const BluCudaPart *p = d->part; p; p = p->next) {
+    const BluSlot *first = p->function->slot;
+    for (int64_t k = 0; slot >= first && slot < first + p->function->slots && k < p->result_spans; k++) {
       const BluCudaSpan *span = &p->result[k];
-      if (slot->offset >= span->offset && slot->offset < span->offset + span->bytes)
-        memcpy(arena->base + slot->offset, p->results + span->at + (slot->offset - span->offset), (size_t)blu_dtype_bytes(slot->dtype));
+      if (slot->offset >= span->offset && slot->offset < span->offset + span->bytes) return p->results + span->at + (slot->offset - span->offset);
     }
   }
-  return true;
+  return arena->base + slot->offset; /* a number of the run */
 }
 
 void blu_cuda_parts_close(BluCudaDevice *d) {

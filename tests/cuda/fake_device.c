@@ -11,6 +11,10 @@
 #define FAKE_EXTRA 0
 #endif
 
+#ifndef FAKE_POISON /* what is dead is poisoned: 1 when it is dead, 2 too early */
+#define FAKE_POISON 0
+#endif
+
 enum { N = 8, D = 16, C = 3 };
 
 typedef struct {
@@ -24,18 +28,22 @@ typedef struct {
   _Alignas(64) double step;
   _Alignas(64) int64_t seed;
   _Alignas(64) int32_t rows;
-  _Alignas(64) float image[N][D]; /* from here on: overlaid */
+  union { /* from here on: overlaid; results lie where the batch was */
+    _Alignas(64) float image[N][D];
+    struct {
+      _Alignas(64) float loss;
+      _Alignas(64) float loss_weight;
+      _Alignas(64) float accuracy;
+      _Alignas(64) float accuracy_weight;
+      _Alignas(64) float weight_squares;
+      _Alignas(64) float bias_squares;
+      _Alignas(64) float norm;
+    };
+  };
   _Alignas(64) int32_t label[N];
   _Alignas(64) float pixel[N][D], logit[N][C], slope[N][C], loss_of[N], right_of[N];
   _Alignas(64) float weight_grad[D][C];
   _Alignas(64) float bias_grad[C];
-  _Alignas(64) float loss;
-  _Alignas(64) float loss_weight;
-  _Alignas(64) float accuracy;
-  _Alignas(64) float accuracy_weight;
-  _Alignas(64) float weight_squares;
-  _Alignas(64) float bias_squares;
-  _Alignas(64) float norm;
   _Alignas(64) double stop_out;
   _Alignas(64) double epochs_out;
   _Alignas(64) double rate_now;
@@ -112,6 +120,7 @@ static const BluProduct forward = {.batch = 1, .m = N, .n = C, .k = D, .step_a =
 static const BluProduct backward = {.batch = 1, .m = D, .n = C, .k = N, .step_a = N * D, .step_b = N * C, .step_c = D * C, .ta = 1, .place_a = 0,
                                     .place_b = 1, .place_c = 2, .place_bias = -1};
 
+#define POISON(member) {.kernel = blu_rt_poison, .name = "poison", .pieces = 1, PLACES(1, O(member), sizeof((Arena *)0)->member)}
 #define LOGITS \
   {CODE("pixels", 2, 64, 0), PLACES(O(image), O(pixel)), .line = 1}, \
       {PRODUCT("forward", forward), PLACES(O(pixel), O(weight), O(logit), O(bias)), .line = 2}
@@ -128,8 +137,14 @@ static const BluLaunch train_launches[] = {
     LOGITS, LOSSES,
     {.kernel = rate_at, .name = "rate_at", .pieces = 1, PLACES(O(rate), O(step), O(rate_now))},
     {PRODUCT("backward", backward), PLACES(O(pixel), O(slope), O(weight_grad))},
+#if FAKE_POISON == 2
+    POISON(slope),
+#endif
     {CODE("spoil", 1, 1, 0), PLACES(O(step), O(poison), O(rows), O(weight_grad))},
     {CODE("squares", 1, 64, 2 * 64 * 4), PLACES(O(weight_grad), O(slope), O(bias_grad), O(weight_squares), O(bias_squares), O(norm))},
+#if FAKE_POISON == 1
+    POISON(slope),
+#endif
     {.name = "rows", .pieces = 1, .loop = &update_rows},
     {CODE("update", 1, 32, 0), PLACES(O(bias), O(bias_grad), O(bias_grad), O(rate_now))}, /* no moment: it is added to itself by 0 */
 };
@@ -139,8 +154,8 @@ static const BluLaunch settings_launches[] = {{.kernel = settings, .name = "sett
 
 static const BluFunction functions[] = {
     {.name = "init", .launch = init_launches, .launches = 1},
-    {.name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = COUNT(train_launches), .commit = 8,
-     .flops = 4 * N * D * C},
+    {.name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = COUNT(train_launches),
+     .commit = 8 + (FAKE_POISON > 0), .flops = 4 * N * D * C},
     {.name = "eval", .slot = eval_slots, .slots = COUNT(eval_slots), .launch = eval_launches, .launches = COUNT(eval_launches), .commit = 4},
     {.name = "settings", .slot = settings_slots, .slots = COUNT(settings_slots), .launch = settings_launches, .launches = 1, .commit = 1},
     {.name = "predict", .slot = classify_slots, .slots = COUNT(classify_slots), .launch = classify_launches, .launches = 2, .commit = 2},

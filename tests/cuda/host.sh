@@ -79,6 +79,13 @@ cmp -s imported/step-0/model.safetensors cpu/step-22/model.safetensors || fail '
 expect 0 '^[0-9-]' $gpu predict data/t10k-images-idx3-ubyte --out gpu1
 [ "$(wc -l < output)" -ge 21 ] || fail 'predict gives too few rows'
 
+# --- places that are dead, poisoned: no difference; poisoned too early: NaN, and to the emulator a read of what nobody has written ---
+expect 0 '^done: step 22' env BLU_EMULATOR_POISON=1 $bin/fake_device_poison train --data data --out poisoned
+cmp -s poisoned/step-22/model.safetensors gpu0/step-22/model.safetensors || fail 'poison gives other bits'
+expect 1 "step 1: the gradient of 'fc.bias' is not finite" $bin/fake_device_early train --data data --out early
+expect 1 '^emulated: fault in function squares, .*: it reads byte [0-9]* of [0-9]* of global memory, which nobody has written' \
+  env BLU_EMULATOR_POISON=1 $bin/fake_device_early train --data data --out early2
+
 # --- a run in parts is the run that was never stopped; and each continues what the other has begun ---
 expect 0 'step 7' $gpu train --data data --out parts --steps 7 --log-every 1
 expect 0 'step 20' $gpu train --data data --out parts --steps 20 --resume --log-every 1

@@ -40,9 +40,22 @@ model() { # name, options of bluc.. -- options of train..
   fi
 }
 
-images=(-- --data $data)
+images=(-- --data $data) texts=(-- --data text)
 mixed=1
-model fashion -D B=20 "${images[@]}"
 model softmax "${images[@]}"
+model fashion -D B=20 "${images[@]}"
 mixed=
+model lenet -D B=5 "${images[@]}"
+model autoencoder -D B=10 "${images[@]}"
+model vit -D B=4 -D L=1 -D D=32 "${images[@]}"
+model gpt_char -D S=16 -D L=1 -D D=32 -D B=2 "${texts[@]}"
+model llama -D S=16 -D L=1 -D D=32 -D H=4 -D HIDDEN=48 -D B=2 "${texts[@]}"
+model moe -D S=16 -D L=1 -D D=32 -D HIDDEN=32 -D B=2 -D E=4 "${texts[@]}"
+for name in lstm gru; do model $name -D T=8 -D N=16 -D D=8 -D B=4 "${texts[@]}"; done
+
+# What is for a machine with a GPU says so where there is none.
+if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
+  run 0 "$top/tests/gpu/run.sh" "$work"
+  says '^trainers on a GPU +SKIPPED: .*libcuda\.so\.1'
+fi
 finish
