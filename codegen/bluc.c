@@ -217,11 +217,10 @@ static bool generate(const Options *o, MlirModule m, BluDiags *diags) {
   int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
   bool good = !error && blu_program_emit(*module, m, &info);
   if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error);
-  for (int i = 0; i < n && good; i++) {
-    if (o->verify && !is_valid(module[i])) abort();
-    blu_target_prepare(module[i], &o->cpu);
-  }
-  if (o->cuda && o->verify && good && !is_valid(cuda.module)) abort();
+  bool valid = !o->verify || !good || !o->cuda || is_valid(cuda.module);
+  for (int i = 0; i < n && good; i++) valid &= !o->verify || is_valid(module[i]);
+  if (!valid) abort();
+  for (int i = 0; i < n && good; i++) blu_target_prepare(module[i], &o->cpu);
   if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start - cuda.ptx_ms - cuda.assembler_ms);
   if (o->times && o->cuda) fprintf(stderr, "%9.2f ms  ptx\n%9.2f ms  ptxas\n", cuda.ptx_ms, cuda.assembler_ms);
   if (good && o->cuda) warn_of_spills(&cuda, diags);
@@ -392,7 +391,8 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 }
 
 static int unknown_option(const char *arg) {
-  static const char *const options[] = {"--cpu", "--target", "--arch", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time", "--holes",
+  static const char *const options[] = {"--cpu", "--target", "--arch", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time",
+                                        "--holes",
                                         "--diagnostics", "--explain", "--embed", "--version", "--help", "--check", "--seed",
                                         "--rounds"};
   char name[64];

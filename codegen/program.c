@@ -259,8 +259,9 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
   if (nest && places > p->loop_offsets) p->loop_offsets = places;
   cost->flops += k->flops;
   cost->bytes += bytes_of(o);
-  LLVMValueRef null = LLVMConstNull(p->ptr), launch = record(p, 9, (LLVMValueRef[]){k->fn ? k->fn : null, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
-    number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
+  LLVMValueRef null = LLVMConstNull(p->ptr), launch = record(p, 9, (LLVMValueRef[]){k->fn ? k->fn : null, array(p, p->i64, offset, places),
+    number(p, k->pieces), string(p, name), number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr),
+    array(p, p->i64, stride, places * depth),
     number(p, nest || p->info->cuda ? places : 0), k->device});
   free(offset), free(stride);
   return launch;

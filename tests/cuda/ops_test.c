@@ -37,7 +37,8 @@ static void rows(Setting set) {
 }
 
 static void columns(Setting set) {
-  static const struct { int a, n, c; } shapes[] = {{1, 1, 1}, {1, 1000, 3}, {2, 33, 5}, {1, 4096, 10}, {3, 127, 32}, {1, 64, 768}, {40, 8, 33}, {1, 5000, 100}, {7, 3, 1000}};
+  static const struct { int a, n, c; } shapes[] = {{1, 1, 1}, {1, 1000, 3}, {2, 33, 5}, {1, 4096, 10}, {3, 127, 32}, {1, 64, 768}, {40, 8, 33},
+    {1, 5000, 100}, {7, 3, 1000}};
   set.lo = -1, set.hi = 1, set.tolerance = 2e-5; /* 5000 terms of order 1 */
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     int a = shapes[i].a, n = shapes[i].n, c = shapes[i].c;
@@ -74,13 +75,15 @@ static void products(Setting set) {
   static const char *const types[] = {"f64", "f32"};
   set.lo = -1, set.hi = 1;
   for (int i = 0; i < 18; i++) {
-    int m = 1 + any_size() % 50, n = 1 + any_size() % 50, k = any_size() % 200, ta = i & 1, tb = i >> 1 & 1, am = ta ? k : m, ak = ta ? m : k, bk = tb ? n : k, bn = tb ? k : n;
+    int m = 1 + any_size() % 50, n = 1 + any_size() % 50, k = any_size() % 200, ta = i & 1, tb = i >> 1 & 1;
+    int am = ta ? k : m, ak = ta ? m : k, bk = tb ? n : k, bn = tb ? k : n;
     const char *t = types[i % 2];
     set.tolerance = i % 2 ? 2e-5 : 1e-13;
     harness_check(&set, "func.func @f(%%a: tensor<2x%dx%dx%s>, %%b: tensor<2x%dx%dx%s>, %%c: tensor<%dx%s>) -> tensor<2x%dx%dx%s> {\n"
           "%%p = blu.matmul %%a, %%b {ta = %s, tb = %s} : (tensor<2x%dx%dx%s>, tensor<2x%dx%dx%s>) -> tensor<2x%dx%dx%s>\n"
           "%%q = blu.broadcast %%c {shape = array<i64: 2, %d, %d>} : (tensor<%dx%s>) -> tensor<2x%dx%dx%s>\n%%r = blu.add %%p, %%q : tensor<2x%dx%dx%s>\nreturn %%r : tensor<2x%dx%dx%s>\n}",
-          am, ak, t, bk, bn, t, n, t, m, n, t, ta ? "true" : "false", tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t, m, n, n, t, m, n, t, m, n, t, m, n, t);
+          am, ak, t, bk, bn, t, n, t, m, n, t, ta ? "true" : "false", tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t, m, n, n, t, m, n, t,
+          m, n, t, m, n, t);
   }
   set.tolerance = 2e-5;
   harness_check(&set, "func.func @f(%%a: tensor<3x4x5xf32>, %%b: tensor<5x6xf32>, %%c: tensor<6xf32>) -> (tensor<3x4x6xf32>, tensor<3x4x6xf32>) {\n"
@@ -93,8 +96,8 @@ static void products(Setting set) {
 
 /* The functions in double, against the runtime's: the same bits. */
 static void doubles(Setting set) {
-  static const struct { const char *f; double lo, hi; } functions[] = {{"exp", -750, 715}, {"log", 0, 10}, {"log", 0, 1e300}, {"sin", -100, 100}, {"cos", -1e15, 1e15},
-    {"sin", -1e300, 1e300}, {"tanh", -25, 25}, {"exp", -1, 1}, {"cos", -4, 4}};
+  static const struct { const char *f; double lo, hi; } functions[] = {{"exp", -750, 715}, {"log", 0, 10}, {"log", 0, 1e300}, {"sin", -100, 100},
+    {"cos", -1e15, 1e15}, {"sin", -1e300, 1e300}, {"tanh", -25, 25}, {"exp", -1, 1}, {"cos", -4, 4}};
   set.bits = true, set.tolerance = 1e-14;
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     set.lo = functions[i].lo, set.hi = functions[i].hi, set.special = i % 2;
