@@ -19,7 +19,7 @@
 static const char version[] = "bluc " BLU_VERSION;
 
 typedef enum {
-  STAGE_AST, STAGE_BLU, STAGE_GRAD, STAGE_OPT, STAGE_KERNELS, STAGE_PLAN, STAGE_LLVM, STAGE_ASM, STAGE_OBJECT, STAGE_PROGRAM
+  STAGE_AST, STAGE_BLU, STAGE_GRAD, STAGE_OPT, STAGE_KERNELS, STAGE_PLAN, STAGE_PTX, STAGE_LLVM, STAGE_ASM, STAGE_OBJECT, STAGE_PROGRAM
 } Stage;
 
 static const struct { const char *name, *what; } stages[] = {
@@ -29,6 +29,7 @@ static const struct { const char *name, *what; } stages[] = {
   [STAGE_OPT] = {"opt", "simplified, composites expanded"},
   [STAGE_KERNELS] = {"kernels", "fused loop nests and matrix products"},
   [STAGE_PLAN] = {"plan", "places in the arena, launches in order"},
+  [STAGE_PTX] = {"ptx", "a device's kernels, and what they take"},
   [STAGE_LLVM] = {"llvm", "LLVM IR of kernels and program table"},
   [STAGE_ASM] = {"asm", "assembly"},
   [STAGE_OBJECT] = {"obj", "object file"},
@@ -53,6 +54,8 @@ typedef struct {
   BluDiagStyle style;
   Stage stage;
   BluCpu cpu;
+  bool cuda;
+  BluArchs archs;
   bool verify, poison, times, locations, holes, only_check /* fmt --check */;
   BluVerifyOptions judge; /* of `verify` */
 } Options;
@@ -156,7 +159,7 @@ static bool write_code(const Options *o, LLVMModuleRef *module, int n, const Blu
   }
   if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
   start = now_ms();
-  good = good && (program ? blu_link(o->output, object, n, attached, &error) : write_file(o->output, object->bytes, object->size));
+  good = good && (program ? (o->cuda ? blu_link_device : blu_link)(o->output, object, n, attached, &error) : write_file(o->output, object->bytes, object->size));
   if (o->times && program) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
   if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
   for (int i = 0; i < n; i++) free(object[i].bytes);
@@ -164,17 +167,53 @@ static bool write_code(const Options *o, LLVMModuleRef *module, int n, const Blu
   return good;
 }
 
+/* Registers that lie in memory: worth knowing, and no error. */
+static void warn_of_spills(const BluCuda *cuda, BluDiags *diags) {
+  for (int i = 0; i < cuda->kernels; i++) {
+    const BluCudaUse *u = &cuda->kernel[i];
+    char text[512];
+    if (!u->spilled) continue;
+    snprintf(text, sizeof text, "the kernel `%s` needs more registers than a thread has: it moves %d bytes to memory and back", u->name, u->spilled);
+    blu_frontend_warn_at(diags, u->at, text);
+  }
+}
+
+static bool print_ptx(const Options *o, const BluCuda *cuda) {
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  blu_cuda_print(cuda, out);
+  fclose(out);
+  bool good = write_file(o->output, text, size);
+  free(text);
+  return good;
+}
+
+static bool print_llvm(const Options *o, LLVMModuleRef host, const BluCuda *cuda) {
+  char *device = o->cuda ? LLVMPrintModuleToString(cuda->module) : NULL, *text = LLVMPrintModuleToString(host), *all = NULL;
+  size_t size;
+  FILE *out = open_memstream(&all, &size);
+  fprintf(out, "%s%s%s", device ? device : "", device ? "\n" : "", text);
+  fclose(out);
+  bool good = write_file(o->output, all, size);
+  LLVMDisposeMessage(text), LLVMDisposeMessage(device);
+  free(all);
+  return good;
+}
+
 /* The table in the first module; kernels in the others, whose number doesn't depend on the machine: the program has the same bytes
  * everywhere. What is printed is one module. */
-static bool generate(const Options *o, MlirModule m) {
+static bool generate(const Options *o, MlirModule m, BluDiags *diags) {
   enum { PARTS = 4 };
   double start = now_ms();
   char *source = read_file(o->input), *error = NULL;
   LLVMModuleRef module[1 + PARTS];
-  int n = o->stage == STAGE_PROGRAM ? 1 + PARTS : 1;
+  int n = o->stage == STAGE_PROGRAM && !o->cuda ? 1 + PARTS : 1;
+  BluCuda cuda = {.archs = &o->archs, .only_ptx = o->stage == STAGE_LLVM || o->stage == STAGE_ASM};
+  if (o->cuda) cuda.module = LLVMModuleCreateWithNameInContext(base_name(o->input), LLVMContextCreate());
   for (int i = 0; i < n; i++) module[i] = LLVMModuleCreateWithNameInContext(base_name(o->input), LLVMContextCreate());
   BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu,
-                         .part = module + 1, .parts = n - 1, .poison = o->poison};
+                         .part = module + 1, .parts = n - 1, .poison = o->poison, .cuda = o->cuda ? &cuda : NULL};
   BluAttached attached[BLU_ATTACHED] = {[BLU_ATTACH_WEIGHTS] = {-1, "blu_embedded"}, [BLU_ATTACH_TOKENIZER] = {-1, "blu_tokenizer"}};
   if (o->embed) attached[BLU_ATTACH_WEIGHTS].fd = blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error);
   if (error) fprintf(stderr, "bluc: --embed %s\n", error);
@@ -183,16 +222,22 @@ static bool generate(const Options *o, MlirModule m) {
   if (good && error) fprintf(stderr, "bluc: --tokenizer %s\n", error);
   good = !error && blu_program_emit(*module, m, &info);
   free(error);
-  for (int i = 0; i < n && good; i++) {
-    if (o->verify && !is_valid(module[i])) abort();
-    blu_target_prepare(module[i], &o->cpu);
+  bool valid = !o->verify || !good || !o->cuda || is_valid(cuda.module);
+  for (int i = 0; i < n && good; i++) valid &= !o->verify || is_valid(module[i]);
+  if (!valid) abort();
+  for (int i = 0; i < n && good; i++) blu_target_prepare(module[i], &o->cpu);
+  if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start - cuda.ptx_ms - cuda.assembler_ms);
+  if (o->times && o->cuda) fprintf(stderr, "%9.2f ms  ptx\n%9.2f ms  ptxas\n", cuda.ptx_ms, cuda.assembler_ms);
+  if (good && o->cuda) warn_of_spills(&cuda, diags);
+  if (good && o->stage == STAGE_PTX) good = print_ptx(o, &cuda);
+  else if (good && o->stage == STAGE_LLVM) good = print_llvm(o, *module, &cuda);
+  else if (good) good = write_code(o, module, n, attached);
+  if (o->cuda) {
+    LLVMContextRef ctx = LLVMGetModuleContext(cuda.module);
+    blu_cuda_free(&cuda);
+    LLVMDisposeModule(cuda.module);
+    LLVMContextDispose(ctx);
   }
-  if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start);
-  if (good && o->stage == STAGE_LLVM) {
-    char *text = LLVMPrintModuleToString(*module);
-    good = write_file(o->output, text, strlen(text));
-    LLVMDisposeMessage(text);
-  } else if (good) good = write_code(o, module, n, attached);
   for (int i = 0; i < BLU_ATTACHED; i++)
     if (attached[i].fd >= 0) close(attached[i].fd);
   for (int i = 0; i < n; i++) {
@@ -248,12 +293,13 @@ static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   if (mlirModuleIsNull(m)) return false;
   if (o->times) fprintf(stderr, "%9.2f ms  front end\n", now_ms() - start);
   if (o->command == COMMAND_CHECK) return mlirModuleDestroy(m), true;
+  if (o->cuda) blu_module_set_target(m, "cuda");
 
   MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(ctx, collect, diags, NULL);
   bool judged = o->command == COMMAND_VERIFY, good = !judged || verify_model(o, m);
   for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline && pipeline[i].stage <= o->stage && good && !judged; i++)
     good = run_pass(o, m, pipeline[i].pass);
-  if (good && !judged) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m);
+  if (good && !judged) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m, diags);
   mlirContextDetachDiagnosticHandler(ctx, handler);
   mlirModuleDestroy(m);
   return good;
@@ -310,6 +356,10 @@ static int usage(FILE *out, int status) {
     "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
     "  --tokenizer FILE    put a tokenizer.json into the trainer, whose command sample then needs none\n"
     "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has, for its caches\n"
+    "  --target=TARGET     cpu (default) or cuda: the trainer computes on a GPU, and --cpu is for the code around it\n"
+    "  --arch=ARCHS        with --target=cuda: which GPUs get machine code, if ptxas is found; newer ones and all others than the\n"
+    "                      oldest get PTX, which their driver compiles (default: sm_80,sm_90); known:\n"
+    "                      sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, sm_120\n"
     "  --emit=STAGE        print a stage in place of making the program:\n");
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
   fprintf(out, "  --dump-after=PASS   print the IR after a pass, to standard error; passes:\n");
@@ -349,12 +399,17 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 }
 
 static int unknown_option(const char *arg) {
-  static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time", "--holes",
-                                        "--diagnostics", "--explain", "--embed", "--tokenizer", "--version", "--help", "--check", "--seed",
+  static const char *const options[] = {"--cpu", "--target", "--arch", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time",
+                                        "--holes", "--diagnostics", "--explain", "--embed", "--tokenizer", "--version", "--help", "--check", "--seed",
                                         "--rounds"};
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
   return unknown("unknown option", name, sizeof options / sizeof *options, options);
+}
+
+static int complain_of_arch(const char *arg) {
+  fprintf(stderr, "bluc: --arch takes some of %s, with commas between them, not '%s'\n", blu_cuda_archs, arg);
+  return 2;
 }
 
 static int unknown_stage(const char *arg) {
@@ -438,6 +493,11 @@ static int parse(Options *o, int argc, char **argv) {
       o->judge.rounds = (int)number;
     } else if ((v = value_of("--cpu", argc, argv, &i))) {
       if (!blu_cpu_parse(v, &o->cpu)) return complain("--cpu takes v2, v3, v4 or native, not", v) + 1;
+    } else if ((v = value_of("--target", argc, argv, &i))) {
+      if (strcmp(v, "cpu") && strcmp(v, "cuda")) return complain("--target takes cpu or cuda, not", v) + 1;
+      o->cuda = !strcmp(v, "cuda");
+    } else if ((v = value_of("--arch", argc, argv, &i))) {
+      if (!blu_cuda_parse(v, &o->archs)) return complain_of_arch(v) + 1;
     } else if ((v = value_of("--dump-after", argc, argv, &i))) {
       if (!blu_pass_find(v)) return unknown_pass(v) + 1;
       o->dump_after = v;
@@ -461,6 +521,9 @@ static int parse(Options *o, int argc, char **argv) {
   if (!o->input) return complain("which model?", "") + 1;
   if (o->embed && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--embed is for making a trainer", "") + 1;
   if (o->tokenizer && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--tokenizer is for making a trainer", "") + 1;
+  if (o->archs.n && !o->cuda) return complain("--arch goes with --target=cuda", "") + 1;
+  if (o->stage == STAGE_PTX && !o->cuda) return complain("--emit=ptx goes with --target=cuda", "") + 1;
+  if (!o->archs.n) blu_cuda_parse("sm_80,sm_90", &o->archs);
   if (o->command == COMMAND_VERIFY && (o->stage != STAGE_PROGRAM || o->output))
     return complain("verify makes nothing, so -o and --emit don't go with it", "") + 1;
   if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;

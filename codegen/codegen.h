@@ -24,6 +24,41 @@ typedef struct { char *bytes; size_t size; } BluObject;
 bool blu_target_emit_all(LLVMModuleRef *m, int n, const BluCpu *cpu, BluObject *object, char **error);
 void blu_target_prepare(LLVMModuleRef m, const BluCpu *cpu); /* triple, layout and functions' attributes */
 
+/* ---- cuda/ ---- */
+
+enum { BLU_CUDA_ARCHS = 8 };
+typedef struct { const char *name; int number; } BluArch;           /* "sm_90a", 90 */
+typedef struct { BluArch arch[BLU_CUDA_ARCHS]; int n; } BluArchs;   /* the oldest first */
+extern const char blu_cuda_archs[];                                 /* the known ones, for messages */
+bool blu_cuda_parse(const char *list, BluArchs *to);                /* "sm_80,sm_90"; false: it names one that isn't known */
+
+/* A kernel's launches, and what CUDA's assembler says of its code, the most of all architectures. */
+typedef struct { char *name; MlirLocation at; int64_t blocks, shared_bytes; int threads, registers, spilled; } BluCudaUse;
+typedef struct { int arch, least; char *bytes; size_t size; } BluCudaImage; /* as BluImage in runtime/abi.h */
+
+/* Device code of a program. The caller sets archs and module, which is empty and has a context of its own; only_ptx: no machine code. */
+typedef struct {
+  const BluArchs *archs;
+  LLVMModuleRef module;
+  bool only_ptx, assembled;  /* assembled: there is machine code */
+  BluCudaUse *kernel;
+  int kernels;
+  char *ptx;
+  BluCudaImage image[BLU_CUDA_ARCHS + 1];
+  int images;
+  double ptx_ms, assembler_ms; /* what the images took */
+} BluCuda;
+void blu_cuda_free(BluCuda *c);                                     /* all but the module */
+void blu_cuda_print(const BluCuda *c, FILE *out);                   /* the PTX behind a table of kernels */
+
+/* The module's triple and layout. PTX of a module for architectures from `number` on, as text that the caller frees. The images of a module
+ * that is complete. CUDA's assembler, on PATH, beside nvcc or where CUDA installs it. NULL or false: *error says why (the caller frees it);
+ * of the assembler: there is none. */
+void blu_cuda_prepare(LLVMModuleRef m);
+char *blu_cuda_ptx(LLVMModuleRef m, int number, char **error);
+bool blu_cuda_images(BluCuda *to, char **error);
+bool blu_cuda_assembler(char *path, size_t size);
+
 /* ---- program.c ---- */
 
 typedef struct {
@@ -33,11 +68,12 @@ typedef struct {
   uint64_t embedded_hash;
   int64_t tokenizer_bytes; /* of the tokenizer to embed; 0: none */
   bool poison;             /* what nobody needs any more is filled with NaN after every launch */
+  BluCuda *cuda;           /* the program is for a device, whose code goes here; NULL: it is for the CPU */
   LLVMModuleRef *part; /* kernels go to these modules, where there are any, evenly; each has a context of its own */
   int parts;
 } BluProgramInfo;
 
-/* Does the CPU have code for this op, or for what it expands to? */
+/* Does the CPU have code for this op, or for what it expands to? A device has for the same. */
 bool blu_has_code(const BluOp *op);
 
 /* All kernels and the constant blu_program (runtime/abi.h). false: something has no code for this target; reported at its
@@ -54,6 +90,8 @@ enum { BLU_ATTACH_WEIGHTS, BLU_ATTACH_TOKENIZER, BLU_ATTACHED };
 /* Links objects and runtime to a static executable at path, with the attached files in it as they are. false: *error says why (the
  * caller frees it), path is untouched. */
 bool blu_link(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error);
+/* The same for a program with images: the executable needs glibc 2.34 or newer where it runs, and nothing else to start. */
+bool blu_link_device(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error);
 
 /* ---- weights.c ---- */
 

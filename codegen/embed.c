@@ -5,3 +5,6 @@
 
 EMBED("blu_runtime_object", BLU_RUNTIME_OBJECT);
 EMBED("blu_crtn_object", BLU_CRTN_OBJECT);
+EMBED("blu_device_runtime_object", BLU_DEVICE_RUNTIME_OBJECT);
+EMBED("blu_stub_libc", BLU_STUB_LIBC);
+EMBED("blu_stub_libm", BLU_STUB_LIBM);

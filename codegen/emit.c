@@ -51,9 +51,18 @@ LLVMValueRef blu_emit_splat(Emit *e, LLVMValueRef scalar) {
 LLVMValueRef blu_emit_intrinsic(Emit *e, const char *name, LLVMTypeRef overload, int n, LLVMValueRef *args) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   assert(id);
-  LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->module, id, &overload, 1);
-  return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->ctx, id, &overload, 1), f, args, (unsigned)n, "");
+  LLVMValueRef f = LLVMGetIntrinsicDeclaration(e->module, id, &overload, overload != NULL);
+  return LLVMBuildCall2(e->b, LLVMIntrinsicGetType(e->ctx, id, &overload, overload != NULL), f, args, (unsigned)n, "");
 }
+
+static LLVMValueRef divide(Emit *e, LLVMOpcode how, LLVMValueRef x, int64_t by) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->ctx), i64 = LLVMInt64TypeInContext(e->ctx);
+  if (!e->narrow) return LLVMBuildBinOp(e->b, how, x, blu_emit_i64(e, by), "");
+  x = LLVMBuildBinOp(e->b, how, LLVMBuildTrunc(e->b, x, i32, ""), LLVMConstInt(i32, (uint64_t)by, 0), "");
+  return LLVMBuildZExt(e->b, x, i64, "");
+}
+LLVMValueRef blu_emit_quotient(Emit *e, LLVMValueRef x, int64_t by) { return by == 1 ? x : divide(e, LLVMUDiv, x, by); }
+LLVMValueRef blu_emit_remainder(Emit *e, LLVMValueRef x, int64_t by) { return divide(e, LLVMURem, x, by); }
 
 LLVMValueRef blu_emit_slice(Emit *e, LLVMValueRef v, int from, int n) {
   if (n == 1) return LLVMBuildExtractElement(e->b, v, blu_emit_i64(e, from), "");
@@ -75,13 +84,19 @@ static LLVMValueRef address(Emit *e, BluElem t, LLVMValueRef base, LLVMValueRef 
   return LLVMBuildGEP2(e->b, blu_emit_stored(e, t), base, &index, 1, "");
 }
 
+static unsigned alignment(const Emit *e, BluElem t, int lanes) {
+  int element = blu_elem_bytes(t), vector = element * lanes;
+  if (lanes != e->lanes || !e->align) return (unsigned)element;
+  return (unsigned)(vector < e->align ? vector : e->align);
+}
+
 /* `count` lanes are read as vectors of 8, 4, 2 and 1, so that nothing behind the tensor is touched. */
 LLVMValueRef blu_emit_load(Emit *e, BluElem t, LLVMValueRef base, LLVMValueRef index, int count) {
   LLVMTypeRef stored = blu_emit_stored(e, t);
   LLVMValueRef v = NULL;
   if (count == e->lanes) {
     v = LLVMBuildLoad2(e->b, widened(stored, count), address(e, t, base, index, 0), "");
-    LLVMSetAlignment(v, (unsigned)blu_elem_bytes(t));
+    LLVMSetAlignment(v, alignment(e, t, count));
   } else {
     v = LLVMConstNull(widened(stored, e->lanes));
     for (int at = 0, n = e->lanes / 2; n >= 1; n /= 2) {
@@ -111,7 +126,7 @@ void blu_emit_store(Emit *e, BluElem t, LLVMValueRef value, LLVMValueRef base, L
   for (int at = 0, n = e->lanes; n >= 1; n /= 2) {
     if (!(count & n)) continue;
     LLVMValueRef part = n == e->lanes ? value : blu_emit_slice(e, value, at, n);
-    LLVMSetAlignment(LLVMBuildStore(e->b, part, address(e, t, base, index, at)), (unsigned)blu_elem_bytes(t));
+    LLVMSetAlignment(LLVMBuildStore(e->b, part, address(e, t, base, index, at)), alignment(e, t, n));
     at += n;
   }
 }

@@ -18,6 +18,8 @@ typedef struct {
   bool f16c;             /* it converts between f16 and f32 */
   bool raw;              /* numbers of the half types are moved as they are: bits in 16-bit registers. Else they are f32 in registers */
   LLVMValueRef linear;   /* i64: index of the point, for base.index; of the first lane */
+  int align;             /* bytes: whole vectors lie at multiples of this or of their size; 0: at multiples of an element's */
+  bool narrow;           /* indices are below 2^31: divided in 32 bits */
 } Emit;
 
 void blu_emit_init(Emit *e, LLVMContextRef ctx, LLVMModuleRef module, int level /* of x86-64 */);
@@ -26,6 +28,10 @@ LLVMTypeRef blu_emit_stored(const Emit *e, BluElem t);  /* in memory: bool is i8
 LLVMTypeRef blu_emit_type(const Emit *e, BluElem t);    /* e->lanes of them */
 LLVMValueRef blu_emit_i64(const Emit *e, int64_t v);
 LLVMValueRef blu_emit_splat(Emit *e, LLVMValueRef scalar);
+/* x / by and x mod by of an i64 that isn't negative, by a constant. */
+LLVMValueRef blu_emit_quotient(Emit *e, LLVMValueRef x, int64_t by);
+LLVMValueRef blu_emit_remainder(Emit *e, LLVMValueRef x, int64_t by);
+/* overload NULL: the intrinsic has one type */
 LLVMValueRef blu_emit_intrinsic(Emit *e, const char *name, LLVMTypeRef overload, int n, LLVMValueRef *args);
 /* Element `index` of the tensor of type t at `base` and, with lanes, the following ones; count <= lanes of them exist. */
 LLVMValueRef blu_emit_load(Emit *e, BluElem t, LLVMValueRef base, LLVMValueRef index, int count);

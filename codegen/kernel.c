@@ -48,8 +48,7 @@ static LLVMValueRef mapped_row(Kernel *k, const BluType *from) {
   int64_t inner = 1, stride = from->rank ? from->dim[from->rank - 1] : 1;
   for (int d = s->rank - 2, f = from->rank - 2; f >= 0; d--, f--) {
     if (from->dim[f] != 1) {
-      LLVMValueRef c = LLVMBuildUDiv(k->e.b, k->row, blu_emit_i64(&k->e, inner), "");
-      c = LLVMBuildURem(k->e.b, c, blu_emit_i64(&k->e, s->dim[d]), "");
+      LLVMValueRef c = blu_emit_remainder(&k->e, blu_emit_quotient(&k->e, k->row, inner), s->dim[d]);
       index = add(k, index, mul(k, c, stride));
     }
     inner *= s->dim[d];

@@ -51,12 +51,21 @@ void blu_kernel_enter(Kernel *k, Level level, int lanes);
 LLVMValueRef blu_kernel_linear(Kernel *k);        /* row * C + column */
 MlirValue blu_kernel_result(const Kernel *k, int i);
 
+/* ---- what all code for kernels of rows asks (codegen/rows.c) ---- */
+
+typedef struct { MlirOperation op; int stage; } Reduction; /* stage: of its operand */
+int blu_rows_stage(Kernel *k, MlirValue v);       /* values of later stages depend on reductions of earlier ones */
+int blu_rows_reductions(Kernel *k, Reduction **list); /* how many; the caller frees the list */
+BluView blu_rows_result_view(const Kernel *k, MlirValue v);
+bool blu_rows_are_flat(const Kernel *k);          /* the space is walked as one row: rows don't matter to any value */
+
 /* Reductions: a state of one or two values per lane (value; index for argmax), combined lane by lane. */
 typedef struct { int n; BluEmitVal v[2]; } State;
 State blu_reduce_identity(Kernel *k, MlirOperation op);
 State blu_reduce_step(Kernel *k, MlirOperation op, State s, BluEmitVal x, LLVMValueRef index /* i64 of the first lane, or scalar */,
                       bool index_is_lanewise);
-/* Lane l and l + 8, then 4, 2, 1: the scalar result. */
+/* Lane l and l + n/2, then the rest the same way: the scalar state of a vector of n, and its result. */
+State blu_reduce_to_one(Kernel *k, MlirOperation op, State s);
 BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s);
 BluEmitVal blu_reduce_result(MlirOperation op, State s);
 State blu_reduce_combine(Kernel *k, MlirOperation op, State a, State b);

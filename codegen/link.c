@@ -1,5 +1,6 @@
-/* link.c - objects + prelinked runtime + libc -> one static executable, without files besides the result: the inputs are memory
- * files, and the result is written beside its place and renamed. */
+/* link.c - objects + prelinked runtime -> one executable, without files besides the result: the inputs are memory files, and the result is
+ * written beside its place and renamed. For the processor it is static, with a C library inside of the runtime; for a device it needs the
+ * system's glibc, which can open the driver's library, and stubs stand for that in the link. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,8 @@
 
 /* embed.c: the runtime, prelinked with the C library when Blu was built, and the C library's last object. */
 extern const char blu_runtime_object[], blu_runtime_object_end[], blu_crtn_object[], blu_crtn_object_end[];
+/* For devices: the runtime without a C library, and names and versions of what it uses of glibc. */
+extern const char blu_device_runtime_object[], blu_device_runtime_object_end[], blu_stub_libc[], blu_stub_libc_end[], blu_stub_libm[], blu_stub_libm_end[];
 int blu_lld(int argc, const char **argv, char **error);
 
 static bool write_all(int fd, const void *bytes, size_t size) {
@@ -76,22 +79,30 @@ static void attach_symbol(const BluAttached *a, char definition[static 96]) {
   snprintf(definition, 96, "--defsym=%s=_binary__proc_self_fd_%d_start", a->symbol, a->fd);
 }
 
-bool blu_link(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error) {
-  enum { RUNTIME, LAST, RESULT, FIRST };
+/* What is put before and after a program's objects. */
+typedef struct {
+  struct { const char *bytes; size_t size; } runtime, last[2];
+  int lasts;
+  const char *const *option;
+} Kind;
+
+#define BYTES(name) {name, (size_t)(name##_end - name)}
+
+static bool link_as(const Kind *kind, const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error) {
+  enum { RUNTIME, LAST, RESULT = LAST + 2, FIRST };
   struct { const void *bytes; size_t size; char path[64]; int fd; } file[FIRST + BLU_LINK_MOST] = {
-    [RUNTIME] = {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
-    [LAST] = {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
-    [RESULT] = {"", 0, "", -1}};
-  const char *args[20 + BLU_LINK_MOST + 3 * BLU_ATTACHED] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z",
-                                          "noexecstack", "-o", "-"};
+    [RUNTIME] = {kind->runtime.bytes, kind->runtime.size, "", -1}, [LAST] = {kind->last[0].bytes, kind->last[0].size, "", -1},
+    [LAST + 1] = {kind->last[1].bytes, kind->last[1].size, "", -1}, [RESULT] = {"", 0, "", -1}};
+  const char *args[30 + BLU_LINK_MOST + 3 * BLU_ATTACHED] = {"ld.lld", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack", "-o", "-"};
   char place[BLU_ATTACHED][64], symbol[BLU_ATTACHED][96];
-  int files = FIRST + n, nargs = 10;
+  int files = FIRST + n, nargs = 9;
+  for (const char *const *o = kind->option; *o; o++) args[nargs++] = *o;
   bool good = true;
   for (int i = FIRST; i < files; i++) file[i].bytes = object[i - FIRST].bytes, file[i].size = object[i - FIRST].size, file[i].fd = -1;
   for (int i = 0; i < files && good; i++) good = memory_file(file[i].bytes, file[i].size, file[i].path, sizeof file[i].path, &file[i].fd);
   args[nargs++] = file[RUNTIME].path;
   for (int i = FIRST; i < files; i++) args[nargs++] = file[i].path;
-  args[nargs++] = file[LAST].path;
+  for (int i = 0; i < kind->lasts; i++) args[nargs++] = file[LAST + i].path;
   for (int i = 0; i < BLU_ATTACHED; i++) {
     if (attached[i].fd < 0) continue;
     snprintf(place[i], sizeof place[i], "/proc/self/fd/%d", attached[i].fd);
@@ -103,4 +114,16 @@ bool blu_link(const char *path, const BluObject *object, int n, const BluAttache
   for (int i = 0; i < files; i++)
     if (file[i].fd >= 0) close(file[i].fd);
   return good;
+}
+
+bool blu_link(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error) {
+  static const char *const options[] = {"-static", NULL};
+  const Kind kind = {.runtime = BYTES(blu_runtime_object), .last = {BYTES(blu_crtn_object), {"", 0}}, .lasts = 1, .option = options};
+  return link_as(&kind, path, object, n, attached, error);
+}
+
+bool blu_link_device(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error) {
+  static const char *const options[] = {"--dynamic-linker=/lib64/ld-linux-x86-64.so.2", "--hash-style=gnu", "--as-needed", "-z", "now", NULL};
+  const Kind kind = {.runtime = BYTES(blu_device_runtime_object), .last = {BYTES(blu_stub_libc), BYTES(blu_stub_libm)}, .lasts = 2, .option = options};
+  return link_as(&kind, path, object, n, attached, error);
 }

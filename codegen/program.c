@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 #include "codegen/codegen.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/kernel.h"
 #include "mlir-c/BuiltinAttributes.h"
 #include "mlir-c/Diagnostics.h"
@@ -13,7 +14,8 @@
 #include "runtime/abi.h"
 #include "dialects/memory.h"
 
-typedef struct { LLVMValueRef fn; int64_t pieces, flops, elements; } Compiled; /* elements: see blu_kernel_any_size */
+/* fn: of the CPU, or null; device: what a launch says of the device; elements: see blu_kernel_any_size */
+typedef struct { LLVMValueRef fn, device; int64_t pieces, flops, elements; } Compiled;
 typedef struct { BluKernelKey key; LLVMValueRef fn; } Shared; /* a function that serves kernels of several sizes */
 
 typedef struct {
@@ -21,7 +23,7 @@ typedef struct {
   LLVMModuleRef module;
   MlirModule planned;
   const BluProgramInfo *info;
-  LLVMTypeRef i32, i64, f64, ptr, slot, launch, function;
+  LLVMTypeRef i32, i64, f64, ptr, slot, launch, function, image;
   int64_t loop_offsets;
   bool good;
   BluMap kernels;       /* kernel's func op -> Compiled */
@@ -257,9 +259,10 @@ static LLVMValueRef kernel_launch(Program *p, MlirOperation o, const Nest *nest,
   if (nest && places > p->loop_offsets) p->loop_offsets = places;
   cost->flops += k->flops;
   cost->bytes += bytes_of(o);
-  LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){k->fn, array(p, p->i64, offset, places), number(p, k->pieces), string(p, name),
-    number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth),
-    number(p, nest ? places : 0), LLVMConstNull(p->ptr)});
+  LLVMValueRef null = LLVMConstNull(p->ptr), launch = record(p, 9, (LLVMValueRef[]){k->fn ? k->fn : null, array(p, p->i64, offset, places),
+    number(p, k->pieces), string(p, name), number(p, line_of(mlirOperationGetLocation(o), p->info->source_name)), LLVMConstNull(p->ptr),
+    array(p, p->i64, stride, places * depth),
+    number(p, nest || p->info->cuda ? places : 0), k->device});
   free(offset), free(stride);
   return launch;
 }
@@ -306,7 +309,7 @@ static LLVMValueRef poison_launch(Program *p, MlirOperation f, int i, const Nest
   LLVMTypeRef of[] = {p->ptr, p->ptr, p->ptr, p->i64, p->i64};
   if (!fn) fn = LLVMAddFunction(p->module, "blu_rt_poison", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), of, 5, 0));
   LLVMValueRef launch = record(p, 9, (LLVMValueRef[]){fn, array(p, p->i64, offset, places), number(p, 1), string(p, "poison"), number(p, 0),
-    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest ? places : 0),
+    LLVMConstNull(p->ptr), array(p, p->i64, stride, places * depth), number(p, nest || p->info->cuda ? places : 0),
     LLVMConstNull(p->ptr)});
   free(dead), free(offset), free(stride);
   return launch;
@@ -376,12 +379,12 @@ bool blu_has_code(const BluOp *op) {
   }
 }
 
-static bool has_code(MlirOperation kernel) {
+static bool has_code(const Program *p, MlirOperation kernel) {
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
     if (!op || blu_has_code(op)) continue;
     char text[160];
-    snprintf(text, sizeof text, "`%s` has no code for the CPU yet", op->name);
+    snprintf(text, sizeof text, "`%s` has no code for %s yet", op->name, p->info->cuda ? "CUDA" : "the CPU");
     mlirEmitError(mlirOperationGetLocation(o), text);
     return false;
   }
@@ -427,21 +430,102 @@ static LLVMValueRef emit_shared(Program *p, MlirOperation f, int64_t *load, Comp
   return p->shared[p->nshared++].fn;
 }
 
+/* ---- kernels of a device ---- */
+
+/* A product of a library, as BluProduct. */
+static LLVMValueRef library_product(Program *p, MlirOperation kernel, MlirOperation matmul) {
+  BluMatrices x = blu_matrices_of(matmul);
+  MlirValue result = mlirOperationGetOperand(mlirBlockGetTerminator(blu_func_block(kernel)), 0), bias = {0};
+  MlirOperation last = blu_def(result);
+  bool biased = !mlirOperationEqual(last, matmul);
+  if (biased) bias = blu_product_bias(last, matmul);
+  int64_t place_of[3] = {0, 0, -1};
+  for (int i = 0; i < 2; i++) place_of[i] = mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(matmul, i));
+  if (biased) place_of[2] = mlirBlockArgumentGetArgNumber(bias);
+  LLVMValueRef product = global(p, record(p, 15, (LLVMValueRef[]){number(p, x.batch), number(p, x.m), number(p, x.n), number(p, x.k), number(p, x.step_a),
+    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, 0), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
+    small(p, place_of[0]), small(p, place_of[1]), small(p, blu_func_nargs(kernel)), small(p, place_of[2])}));
+  LLVMValueRef null = LLVMConstNull(p->ptr), three = LLVMConstNull(LLVMArrayType2(p->i32, 3));
+  return global(p, record(p, 6, (LLVMValueRef[]){null, product, three, three, small(p, 0), small(p, 0)}));
+}
+
+/* A launch of one of our functions, or of a library's product, as BluDeviceLaunch. */
+static LLVMValueRef device_kernel(Program *p, MlirOperation f, bool aligned) {
+  BluKernelInfo info;
+  BluCuda *to = p->info->cuda;
+  blu_kernel_info(f, &info);
+  if (info.kind == BLU_KERNEL_MATMUL && blu_product_in_library(info.main)) return library_product(p, f, info.main);
+  CudaShape shape;
+  char name[256];
+  blu_cuda_kernel_emit(to->module, f, aligned, &shape);
+  blu_cuda_name(f, name, sizeof name);
+  to->kernel = blu_realloc(to->kernel, (size_t)(to->kernels + 1) * sizeof *to->kernel);
+  to->kernel[to->kernels++] = (BluCudaUse){.name = strdup(name), .at = mlirOperationGetLocation(f), .blocks = shape.blocks,
+                                           .shared_bytes = shape.shared_bytes, .threads = shape.threads};
+  LLVMValueRef one = small(p, 1), grid[3] = {small(p, shape.blocks), one, one}, block[3] = {small(p, shape.threads), one, one};
+  return global(p, record(p, 6, (LLVMValueRef[]){string(p, name), LLVMConstNull(p->ptr), LLVMConstArray2(p->i32, grid, 3), LLVMConstArray2(p->i32, block, 3),
+    small(p, shape.shared_bytes), small(p, 0)}));
+}
+
+/* Slices in loops lie at multiples of their own size. Kernels that get one whose size is no multiple of a vector's are marked. */
+static void find_unaligned(Program *p, BluMap *unaligned) {
+  enum { VECTOR = 16 };
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
+    if (!is_func(f) || is_kernel(f) || !blu_is_body(f)) continue;
+    for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(f)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
+      if (!is_call(o)) continue;
+      const char *name = mlirFlatSymbolRefAttrGetValue(mlirOperationGetAttributeByName(o, ref("callee"))).data;
+      MlirOperation kernel = blu_func_find(p->planned, name);
+      for (intptr_t i = 0, in = mlirOperationGetNumOperands(o); i < in + mlirOperationGetNumResults(o); i++) {
+        BluType t = blu_value_type(i < in ? mlirOperationGetOperand(o, i) : mlirOperationGetResult(o, i - in));
+        bool outside = place(o, "blu.places", (int)i) <= BLU_PLACE_OUTSIDE;
+        if (outside && blu_type_count(&t) * blu_elem_bytes(t.elem) % VECTOR) blu_map_set(unaligned, kernel.ptr, kernel.ptr);
+      }
+    }
+  }
+}
+
+static bool make_images(Program *p) {
+  char *error = NULL;
+  blu_cuda_math(p->info->cuda->module);
+  blu_cuda_prepare(p->info->cuda->module);
+  if (blu_cuda_images(p->info->cuda, &error)) return true;
+  mlirEmitError(mlirLocationUnknownGet(mlirModuleGetContext(p->planned)), error ? error : "no device code");
+  free(error);
+  return false;
+}
+
+static LLVMValueRef images(Program *p) {
+  const BluCuda *c = p->info->cuda;
+  LLVMValueRef image[BLU_CUDA_ARCHS + 1];
+  for (int i = 0; i < c->images; i++) {
+    const BluCudaImage *from = &c->image[i];
+    LLVMValueRef bytes = global(p, LLVMConstStringInContext2(p->ctx, from->bytes, from->size, 1));
+    LLVMSetAlignment(bytes, BLU_ABI_ALIGN);
+    image[i] = record(p, 4, (LLVMValueRef[]){small(p, from->arch), small(p, from->least), bytes, number(p, (int64_t)from->size)});
+  }
+  return array(p, p->image, image, c->images);
+}
+
 static bool compile_kernels(Program *p) {
   bool good = true;
   int64_t *load = blu_alloc_zeroed((size_t)p->info->parts + 1, sizeof *load);
+  BluMap unaligned = {0};
+  if (p->info->cuda) find_unaligned(p, &unaligned);
   for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(p->planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f)) {
-    if (!is_func(f) || !is_kernel(f) || !(good &= has_code(f))) continue;
+    if (!is_func(f) || !is_kernel(f) || !(good &= has_code(p, f))) continue;
     Compiled *k = blu_alloc(sizeof *k);
     int64_t scratch = 0;
-    k->elements = blu_kernel_any_size(f);
-    k->fn = k->elements ? emit_shared(p, f, load, k) : emit_kernel(p, f, load, &k->pieces, &scratch);
-    k->flops = flops_of(f);
+    bool device = p->info->cuda && !blu_kernel_is_host(f);
+    *k = (Compiled){.device = LLVMConstNull(p->ptr), .pieces = 1, .flops = flops_of(f), .elements = device ? 0 : blu_kernel_any_size(f)};
+    if (device) k->device = device_kernel(p, f, !blu_map_get(&unaligned, f.ptr));
+    else k->fn = k->elements ? emit_shared(p, f, load, k) : emit_kernel(p, f, load, &k->pieces, &scratch);
     if (scratch > p->scratch) p->scratch = scratch;
     blu_map_set(&p->kernels, f.ptr, k);
   }
   free(load);
-  return good;
+  blu_map_free(&unaligned);
+  return good && (!p->info->cuda || make_images(p));
 }
 
 int64_t blu_program_vocabulary(MlirModule planned) {
@@ -486,6 +570,7 @@ static void emit_table(Program *p) {
   uint64_t hash = 0xcbf29ce484222325u;
   hash_text(ref(p->info->compiler), &hash);
   hash_text(ref(p->info->cpu->name), &hash);
+  for (int i = 0; p->info->cuda && i < p->info->cuda->archs->n; i++) hash_text(ref(p->info->cuda->archs->arch[i].name), &hash);
   mlirOperationPrint(module, hash_text, &hash);
   hash ^= p->info->embedded_hash;
   char *plan = blu_plan_print(p->planned);
@@ -502,7 +587,8 @@ static void emit_table(Program *p) {
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
-    number(p, p->info->embedded_bytes), LLVMConstNull(p->ptr), number(p, 0), sampler(p),
+    number(p, p->info->embedded_bytes), p->info->cuda ? images(p) : LLVMConstNull(p->ptr),
+    number(p, p->info->cuda ? p->info->cuda->images : 0), sampler(p),
     p->info->tokenizer_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_tokenizer") : LLVMConstNull(p->ptr),
     number(p, p->info->tokenizer_bytes)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
@@ -519,6 +605,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
   p.launch = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64, p.ptr});
+  p.image = structure(&p, 4, (LLVMTypeRef[]){p.i32, p.i32, p.ptr, p.i64});
   p.function = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64, p.i64});
   p.good = compile_kernels(&p);
   if (p.good) emit_table(&p);

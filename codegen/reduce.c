@@ -69,7 +69,7 @@ State blu_reduce_step(Kernel *k, MlirOperation op, State s, BluEmitVal x, LLVMVa
 
 BluEmitVal blu_reduce_result(MlirOperation op, State s) { return s.v[blu_is(op, "argmax") ? 1 : 0]; }
 
-BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s) {
+State blu_reduce_to_one(Kernel *k, MlirOperation op, State s) {
   int lanes = k->e.lanes;
   for (int half = lanes / 2; half >= 1; half /= 2) {
     State low = s, high = s;
@@ -81,5 +81,7 @@ BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s) {
     s = blu_reduce_combine(k, op, low, high);
   }
   k->e.lanes = lanes;
-  return blu_reduce_result(op, s);
+  return s;
 }
+
+BluEmitVal blu_reduce_lanes(Kernel *k, MlirOperation op, State s) { return blu_reduce_result(op, blu_reduce_to_one(k, op, s)); }

@@ -12,16 +12,13 @@ enum {
   SHORT_ROW = 16 << 10  /* bytes: two rows of all operands stay in the first cache */
 };
 
-typedef struct { MlirOperation op; int stage; } Reduction;
-
-/* Values of later stages depend on reductions of earlier ones. */
-static int stage_of(Kernel *k, MlirValue v) {
+int blu_rows_stage(Kernel *k, MlirValue v) {
   MlirOperation d = blu_def(v);
   if (mlirOperationIsNull(d)) return 0;
   int known = (int)(intptr_t)blu_map_get(&k->stage, d.ptr), stage = 0;
   if (known) return known - 1;
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++) {
-    int s = stage_of(k, mlirOperationGetOperand(d, i));
+    int s = blu_rows_stage(k, mlirOperationGetOperand(d, i));
     if (s > stage) stage = s;
   }
   stage += blu_op_of(d)->rule->kind == BLU_KIND_REDUCE;
@@ -29,27 +26,26 @@ static int stage_of(Kernel *k, MlirValue v) {
   return stage;
 }
 
-static int list_reductions(Kernel *k, Reduction **list) {
+int blu_rows_reductions(Kernel *k, Reduction **list) {
   int n = 0, cap = 0;
   *list = NULL;
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
     if (!op || op->rule->kind != BLU_KIND_REDUCE) continue;
     if (n == cap) *list = blu_realloc(*list, (size_t)(cap = cap ? 2 * cap : 8) * sizeof **list);
-    (*list)[n++] = (Reduction){o, stage_of(k, mlirOperationGetOperand(o, 0))};
+    (*list)[n++] = (Reduction){o, blu_rows_stage(k, mlirOperationGetOperand(o, 0))};
   }
   return n;
 }
 
-static BluView result_view(const Kernel *k, MlirValue v) {
+BluView blu_rows_result_view(const Kernel *k, MlirValue v) {
   BluType t = blu_value_type(v);
   BluView at = {.kind = BLU_VIEW_FULL, .from = t};
   blu_view_of_type(&t, &k->info.space, &at);
   return at;
 }
 
-/* Is the space walked as one row? */
-static bool is_flat(const Kernel *k) { return k->info.space.rank == 1 || blu_kernel_is_flat(k->func, &k->info); }
+bool blu_rows_are_flat(const Kernel *k) { return k->info.space.rank == 1 || blu_kernel_is_flat(k->func, &k->info); }
 
 static bool has_reductions(const Kernel *k) {
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
@@ -65,7 +61,7 @@ static int64_t rows_per_piece(const Kernel *k) {
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int64_t pieces(const Kernel *k) {
-  int64_t n = is_flat(k) ? (has_reductions(k) ? 1 : divide_up(blu_type_count(&k->info.space), PIECE))
+  int64_t n = blu_rows_are_flat(k) ? (has_reductions(k) ? 1 : divide_up(blu_type_count(&k->info.space), PIECE))
                          : divide_up(blu_space_rows(&k->info.space), rows_per_piece(k));
   return n > 0 ? n : 1;
 }
@@ -94,7 +90,7 @@ static MlirValue costly_part(Kernel *k, MlirValue v, int before) {
   BluType t = blu_value_type(v);
   BluView at;
   if (mlirOperationIsNull(d) || !is_element(d) || blu_is(d, "broadcast")) return (MlirValue){0};
-  if (is_costly(d) && stage_of(k, v) < before && blu_view_of_type(&t, &k->info.space, &at) && at.kind == BLU_VIEW_FULL) return v;
+  if (is_costly(d) && blu_rows_stage(k, v) < before && blu_view_of_type(&t, &k->info.space, &at) && at.kind == BLU_VIEW_FULL) return v;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(d); i++) {
     MlirValue part = costly_part(k, mlirOperationGetOperand(d, i), before);
     if (!mlirValueIsNull(part)) return part;
@@ -118,7 +114,7 @@ static bool reads_whole(Kernel *k, MlirValue v, const Kept *kept) {
   BluView at;
   if (mlirValueEqual(v, kept->value)) return false;
   if (mlirOperationIsNull(d)) return !blu_view_of_type(&t, &k->info.space, &at) || at.kind == BLU_VIEW_FULL;
-  if (blu_op_of(d)->rule->kind == BLU_KIND_REDUCE && stage_of(k, mlirOperationGetOperand(d, 0)) <= kept->stage) return false;
+  if (blu_op_of(d)->rule->kind == BLU_KIND_REDUCE && blu_rows_stage(k, mlirOperationGetOperand(d, 0)) <= kept->stage) return false;
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(d); i++)
     if (reads_whole(k, mlirOperationGetOperand(d, i), kept)) return true;
   return false;
@@ -128,7 +124,7 @@ static bool reads_whole(Kernel *k, MlirValue v, const Kept *kept) {
 static bool choose_kept(Kernel *k, const Reduction *red, int nred, int stages, Kept *kept) {
   for (int i = 0; i < k->nout; i++) {
     MlirValue out = blu_kernel_result(k, i), part = costly_part(k, out, stages - 1);
-    if (mlirValueIsNull(part) || result_view(k, out).kind != BLU_VIEW_FULL) continue;
+    if (mlirValueIsNull(part) || blu_rows_result_view(k, out).kind != BLU_VIEW_FULL) continue;
     BluType have = blu_value_type(part), room = blu_value_type(out);
     *kept = (Kept){part, stages, i};
     for (int r = 0; r < nred; r++)
@@ -172,12 +168,12 @@ static void point(Kernel *k, const Stage *st, State *state) {
   if (!st->stores) return;
   BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
   for (int i = 0; i < k->nout; i++) { /* all are computed before one is stored: a result may take an operand's place */
-    BluView at_view = result_view(k, blu_kernel_result(k, i));
+    BluView at_view = blu_rows_result_view(k, blu_kernel_result(k, i));
     if (at_view.kind == BLU_VIEW_FULL) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &at_view.from);
   }
   LLVMValueRef index = blu_kernel_linear(k);
   for (int i = 0; i < k->nout; i++)
-    if (result_view(k, blu_kernel_result(k, i)).kind == BLU_VIEW_FULL)
+    if (blu_rows_result_view(k, blu_kernel_result(k, i)).kind == BLU_VIEW_FULL)
       blu_emit_store(&k->e, value[i].elem, value[i].u.v, k->place[k->nin + i], index, k->count);
   free(value);
 }
@@ -282,9 +278,9 @@ static void one_row(Kernel *k, Reduction *red, int nred, LLVMValueRef from, LLVM
     if (red[i].stage + 1 > stages) stages = red[i].stage + 1;
   for (int i = 0; i < k->nout; i++) {
     MlirValue v = blu_kernel_result(k, i);
-    if (result_view(k, v).kind != BLU_VIEW_FULL) continue;
+    if (blu_rows_result_view(k, v).kind != BLU_VIEW_FULL) continue;
     stores = true;
-    if (stage_of(k, v) + 1 > stages) stages = stage_of(k, v) + 1;
+    if (blu_rows_stage(k, v) + 1 > stages) stages = blu_rows_stage(k, v) + 1;
   }
   blu_kernel_forget(k, LEVEL_ROW);
   Kept kept;
@@ -295,7 +291,7 @@ static void one_row(Kernel *k, Reduction *red, int nred, LLVMValueRef from, LLVM
   }
   blu_kernel_enter(k, LEVEL_ROW, 1);
   for (int i = 0; i < k->nout; i++) {
-    BluView at = result_view(k, blu_kernel_result(k, i));
+    BluView at = blu_rows_result_view(k, blu_kernel_result(k, i));
     if (at.kind != BLU_VIEW_ROW) continue;
     BluEmitVal v = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_ROW, &at.from);
     blu_emit_store(&k->e, v.elem, v.u.v, k->place[k->nin + i], k->row, 1);
@@ -349,9 +345,9 @@ static void body(Kernel *k) {
     return;
   }
   Reduction *red;
-  int nred = list_reductions(k, &red);
+  int nred = blu_rows_reductions(k, &red);
   Emit *e = &k->e;
-  bool flat = is_flat(k);
+  bool flat = blu_rows_are_flat(k);
   blu_kernel_enter(k, LEVEL_ROW, 1);
   if (flat) { /* one row of all elements; pieces are ranges of columns */
     k->info.space = blu_type_make(BLU_F32, 1, (int64_t[]){blu_type_count(&k->info.space)});

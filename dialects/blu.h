@@ -208,6 +208,8 @@ MlirOperation blu_func_make(MlirModule m, MlirLocation loc, const char *name, in
 /* Appends func.return and writes the function's type and result dictionaries. */
 void blu_func_return(MlirOperation func, MlirLocation loc, int n, const MlirValue *values, const BluPort *ports);
 MlirModule blu_module_of(MlirOperation op);                       /* that it stands in; null: none */
+void blu_module_set_target(MlirModule m, const char *target);   /* blu.target */
+bool blu_targets_device(MlirModule m);                            /* the program is for a CUDA device: blu.target = "cuda" */
 MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
 MlirBlock blu_func_block(MlirOperation func);
 int blu_func_nargs(MlirOperation func);

@@ -77,6 +77,15 @@ void blu_func_return(MlirOperation f, MlirLocation loc, int n, const MlirValue *
   free(types);
 }
 
+void blu_module_set_target(MlirModule m, const char *target) {
+  mlirOperationSetAttributeByName(mlirModuleGetOperation(m), ref("blu.target"), mlirStringAttrGet(mlirModuleGetContext(m), ref(target)));
+}
+
+bool blu_targets_device(MlirModule m) {
+  MlirAttribute a = mlirOperationGetAttributeByName(mlirModuleGetOperation(m), ref("blu.target"));
+  return !mlirAttributeIsNull(a) && mlirAttributeIsAString(a) && mlirStringRefEqual(mlirStringAttrGetValue(a), ref("cuda"));
+}
+
 void blu_func_retype(MlirOperation f) {
   MlirBlock block = blu_func_block(f);
   MlirOperation end = mlirBlockGetTerminator(block);

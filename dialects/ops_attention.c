@@ -241,8 +241,9 @@ static bool is_worth_heads(const BluBuilder *b, const BluSig *s) {
   enum { SCORES = 128 * 128, HEADS = 8 };
   Shape a = shape_of(s);
   MlirOperation func = mlirBlockGetParentOperation(b->block);
-  bool many = a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES, able = a.b && a.d && a.dv && !mlirModuleIsNull(blu_module_of(func));
-  return able && blu_attr_int(&s->attrs, "by_head", many);
+  MlirModule m = blu_module_of(func);
+  bool many = a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES, able = a.b && a.d && a.dv && !mlirModuleIsNull(m);
+  return able && !blu_targets_device(m) && blu_attr_int(&s->attrs, "by_head", many); /* a device is filled by all heads at once */
 }
 
 /* A tensor of the scan: [b, g ..] as [b g, ..], of which a head gets one part. A mask that all heads share is given whole. */

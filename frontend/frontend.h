@@ -34,5 +34,6 @@ const char *blu_frontend_nearest(const char *wanted, int n, const char *const *n
 /* Reports what a later stage found (no gradient, no lowering) at an operation's location, as if the front end had said
  * it: with the source line, and for an operation of the library with the user's call as a note. */
 void blu_frontend_error_at(BluDiags *ds, MlirLocation loc, const char *message);
+void blu_frontend_warn_at(BluDiags *ds, MlirLocation loc, const char *message); /* the same, of code that is right and could be better */
 
 #endif

@@ -25,11 +25,14 @@ static BluSpan span_of(BluDiags *ds, MlirLocation loc) {
   return (BluSpan){s, line, col, line, col + token_width(s, line, col)};
 }
 
-void blu_frontend_error_at(BluDiags *ds, MlirLocation loc, const char *message) {
+static void add_at(BluDiags *ds, BluCode code, MlirLocation loc, const char *message) {
   if (!mlirLocationIsACallSite(loc)) {
-    blu_diags_add(ds, BLU_E_STAGE, span_of(ds, loc), "%s", message);
+    blu_diags_add(ds, code, span_of(ds, loc), "%s", message);
     return;
   }
-  BluDiag *d = blu_diags_add(ds, BLU_E_STAGE, span_of(ds, mlirLocationCallSiteGetCaller(loc)), "%s", message);
+  BluDiag *d = blu_diags_add(ds, code, span_of(ds, mlirLocationCallSiteGetCaller(loc)), "%s", message);
   blu_diag_note(d, span_of(ds, mlirLocationCallSiteGetCallee(loc)), "the operation is here in the library");
 }
+
+void blu_frontend_error_at(BluDiags *ds, MlirLocation loc, const char *message) { add_at(ds, BLU_E_STAGE, loc, message); }
+void blu_frontend_warn_at(BluDiags *ds, MlirLocation loc, const char *message) { add_at(ds, BLU_W_CODE, loc, message); }

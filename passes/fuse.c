@@ -15,7 +15,13 @@
 #include "passes_internal.h"
 #include "dialects/memory.h"
 
-typedef struct { BluKernelKind kind; BluType space; MlirOperation *anchor; int n, cap, segment; bool numbers; /* of the step */ } Group;
+typedef struct {
+  BluKernelKind kind;
+  BluType space;
+  MlirOperation *anchor;
+  int n, cap, segment;
+  bool numbers, host; /* numbers of the step; the host computes them */
+} Group;
 
 /* The kernels of the module so far. */
 typedef struct { struct { MlirOperation func; BluKernelKey key; } *kernel; int n, cap; } Library;
@@ -26,8 +32,10 @@ typedef struct {
   MlirOperation func;
   Group *group;
   int n, cap, segment;  /* segment: guards passed so far; no group spans one */
+  bool device;          /* the program is for one */
   int ops;              /* of the function, before it is rewritten */
   BluMap group_of;      /* anchor op -> group index + 1 */
+  BluMap host;          /* op that computes a number of the step, or is a random stream's -> itself */
   BluMap waiting;       /* elementwise op that has no group yet -> itself */
   BluMap stored;        /* reshape op that stays in the function -> itself */
   BluMap made;          /* value -> value in the function that is being written */
@@ -154,6 +162,18 @@ static bool is_only_reduced(MlirOperation op) {
   return true;
 }
 
+static bool is_one_use(MlirValue v) {
+  MlirOpOperand u = mlirValueGetFirstUse(v);
+  return !mlirOpOperandIsNull(u) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(u));
+}
+
+/* A library's product takes a bias that is in memory, and nothing else. */
+static bool fits_library(const Fuse *f, int g, MlirOperation op) {
+  MlirOperation product = f->group[g].anchor[0];
+  MlirValue bias = blu_product_bias(op, product);
+  return f->group[g].n == 1 && is_one_use(mlirOperationGetResult(product, 0)) && !mlirValueIsNull(bias) && is_stored(f, bias, g);
+}
+
 /* Registers for one more reduction? */
 static bool has_room(const Group *g, MlirOperation op) {
   int states = blu_reduction_states(op);
@@ -177,6 +197,7 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   if (to->kind != BLU_KERNEL_ROWS && !(to->kind == BLU_KERNEL_MATMUL && element)) return false;
   if (!has_room(to, op) || (element && !blu_view_of_type(&out, &to->space, &at))) return false;
   if (to->kind == BLU_KERNEL_MATMUL && (at.kind != BLU_VIEW_FULL || is_only_reduced(op))) return false;
+  if (to->kind == BLU_KERNEL_MATMUL && f->device && blu_product_in_library(to->anchor[0]) && !fits_library(f, g, op)) return false;
   for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++)
     if (!operand_view(op, i, &to->space, &at) || !evaluable(f, g, mlirOperationGetOperand(op, i), at, &blame)) return false;
   return true;
@@ -319,34 +340,44 @@ static bool is_stream(MlirOperation op) {
   return blu_is(user, "uniform_at") || blu_is(user, "random_bits_at");
 }
 
+/* May the host read an argument before a device's part of a step? What the runtime sets, that is. */
+static bool is_set_by_runtime(MlirOperation func, MlirValue arg) {
+  static const char *const roles[] = {"run", "step", "seed", "rows", "total"};
+  const char *role = blu_func_arg(func, (int)mlirBlockArgumentGetArgNumber(arg)).role;
+  for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+    if (!strcmp(role, roles[i])) return true;
+  return false;
+}
+
 /* A number of the step: f64 (or a condition) of rank 0, made of arguments and of such numbers alone. */
-static bool is_host_scalar(const BluMap *host, MlirOperation op) {
+static bool is_host_scalar(const Fuse *f, MlirOperation op) {
   BluType t = blu_value_type(mlirOperationGetResult(op, 0));
   if (t.rank || (t.elem != BLU_F64 && t.elem != BLU_BOOL) || (blu_op_of(op)->rule->kind != BLU_KIND_ELEMENT && !blu_is_free(op))) return false;
   for (intptr_t i = 0, n = mlirOperationGetNumOperands(op); i < n; i++) {
     MlirValue v = mlirOperationGetOperand(op, i);
     MlirOperation d = blu_def(v);
     t = blu_value_type(v);
-    if (mlirOperationIsNull(d) ? t.rank != 0 : !blu_map_get(host, d.ptr)) return false;
+    if (mlirOperationIsNull(d) ? t.rank != 0 : !blu_map_get(&f->host, d.ptr)) return false;
+    if (mlirOperationIsNull(d) && f->device && !blu_is_body(f->func) && !is_set_by_runtime(f->func, v)) return false;
   }
   return true;
 }
 
-/* Numbers of the step and of random streams come first in each segment, in one group: what uses them needn't stand behind what was made in between. */
+/* Numbers of the step and of random streams come first in each segment, in one group: what uses them needn't stand behind what was made in between.
+ * In a program for a device the host computes them, but for what stands in a scan. */
 static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
-  BluMap host = {0};
   BluType scalar = blu_type_make(BLU_F64, 0, NULL);
   int g = -1;
   for (int i = 0; i < n && blu_op_of(ops[i]) && blu_op_of(ops[i])->pure; i++) {
     bool stream = is_stream(ops[i]);
-    if (!stream && !is_host_scalar(&host, ops[i])) continue;
-    blu_map_set(&host, ops[i].ptr, (void *)ops[i].ptr);
+    if (!stream && !is_host_scalar(f, ops[i])) continue;
+    blu_map_set(&f->host, ops[i].ptr, (void *)ops[i].ptr);
     if (blu_is_free(ops[i]) && !stream) continue;
     if (g < 0) g = group_new(f, BLU_KERNEL_ROWS, &scalar);
     f->group[g].numbers = true;
+    f->group[g].host = f->device && !blu_is_body(f->func);
     group_add(f, g, ops[i]);
   }
-  blu_map_free(&host);
 }
 
 static void form_groups(Fuse *f) {
@@ -463,6 +494,7 @@ static MlirOperation make_kernel(Fuse *f, int g, Body *k, MlirValue *outputs, in
   blu_set_string(func, "sym_visibility", "private");
   blu_set_string(func, "blu.kernel", blu_kernel_kind_names[from->kind]);
   blu_set_ints(func, "blu.space", from->space.rank, from->space.dim);
+  if (from->host) blu_set_int(func, "blu.host", 1);
   free(results);
   return unique(f->library, f->module, func, base);
 }
@@ -540,12 +572,12 @@ bool blu_pass_fuse(MlirModule m) {
   MlirOperation *funcs = blu_module_funcs(m, &n);
   Library library = {0};
   for (int i = 0; i < n; i++) {
-    Fuse f = {.module = m, .library = &library, .func = funcs[i]};
+    Fuse f = {.module = m, .library = &library, .func = funcs[i], .device = blu_targets_device(m)};
     form_groups(&f);
     write_function(&f);
     for (int g = 0; g < f.n; g++) free(f.group[g].anchor);
     free(f.group);
-    blu_map_free(&f.group_of), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
+    blu_map_free(&f.group_of), blu_map_free(&f.host), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
   for (int i = 0; i < library.n; i++) blu_kernel_key_free(&library.kernel[i].key);
   free(library.kernel);

@@ -109,3 +109,43 @@ bool blu_kernel_is_flat(MlirOperation func, const BluKernelInfo *k) {
   }
   return true;
 }
+
+/* ---- programs for a device ---- */
+
+BluMatrices blu_matrices_of(MlirOperation matmul) {
+  BluSig s;
+  blu_sig_of(matmul, &s);
+  const BluType *a = &s.in[0], *b = &s.in[1];
+  BluMatrices x = {.batch = 1, .ta = blu_attr_int(&s.attrs, "ta", 0), .tb = blu_attr_int(&s.attrs, "tb", 0)};
+  x.m = a->dim[a->rank - (x.ta ? 1 : 2)];
+  x.k = a->dim[a->rank - (x.ta ? 2 : 1)];
+  x.n = b->dim[b->rank - (x.tb ? 2 : 1)];
+  for (int i = 0; i < a->rank - 2; i++) x.batch *= a->dim[i];
+  bool shared = b->rank == 2;
+  if (shared && !x.ta) x.m *= x.batch, x.batch = 1;
+  x.step_a = x.m * x.k, x.step_b = shared ? 0 : x.k * x.n, x.step_c = x.m * x.n;
+  return x;
+}
+
+bool blu_product_in_library(MlirOperation matmul) {
+  BluMatrices x = blu_matrices_of(matmul);
+  int64_t most = INT32_MAX; /* what the library takes for a dimension */
+  BluElem t = blu_value_type(mlirOperationGetOperand(matmul, 0)).elem;
+  return t == BLU_F32 && x.batch > 0 && x.m > 0 && x.n > 0 && x.k > 0 && x.batch <= most && x.m <= most && x.n <= most && x.k <= most;
+}
+
+MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul) {
+  MlirValue none = {0}, product = mlirOperationGetResult(matmul, 0);
+  if (!blu_is(op, "add")) return none;
+  for (int i = 0; i < 2; i++) {
+    MlirOperation d = blu_def(mlirOperationGetOperand(op, 1 - i));
+    if (!mlirValueEqual(mlirOperationGetOperand(op, i), product) || mlirOperationIsNull(d) || !blu_is(d, "broadcast")) continue;
+    MlirValue x = mlirOperationGetOperand(d, 0);
+    BluType t = blu_value_type(x), out = blu_value_type(product);
+    int64_t n = out.dim[out.rank - 1];
+    if (t.elem == BLU_F32 && t.rank && t.dim[t.rank - 1] == n && blu_type_count(&t) == n) return x;
+  }
+  return none;
+}
+
+bool blu_kernel_is_host(MlirOperation func) { return blu_get_int(func, "blu.host", 0) != 0; }

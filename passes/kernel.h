@@ -47,4 +47,17 @@ typedef struct { const void **word; size_t n, cap; } BluKernelKey;
 BluKernelKey blu_kernel_key(MlirOperation func, bool sizes);
 bool blu_kernel_key_same(const BluKernelKey *a, const BluKernelKey *b);
 void blu_kernel_key_free(BluKernelKey *k);
+
+/* ---- programs for a device ---- */
+
+/* A matrix product in row-major matrices: c[m, n] = op(a) op(b) for each of `batch`; a batch times one matrix is more rows. step: elements
+ * from one matrix of the batch to the next. */
+typedef struct { int64_t batch, m, n, k, step_a, step_b, step_c; bool ta, tb; } BluMatrices;
+BluMatrices blu_matrices_of(MlirOperation matmul);
+/* Does a library compute this product on a device? Others get code of ours. */
+bool blu_product_in_library(MlirOperation matmul);
+/* op is `product + bias`, which such a library does in one go: the bias, one number a column; null: it is something else. */
+MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul);
+/* A kernel of numbers of the step, which the host computes (blu.host). */
+bool blu_kernel_is_host(MlirOperation func);
 #endif

@@ -34,11 +34,11 @@ static void words_of_op(BluKernelKey *k, MlirOperation o, BluMap *number, bool s
 }
 
 BluKernelKey blu_kernel_key(MlirOperation func, bool sizes) {
-  static const char *const about[] = {"blu.kernel", "blu.space", "function_type"};
+  static const char *const about[] = {"blu.kernel", "blu.host", "blu.space", "function_type"};
   BluKernelKey k = {0};
   BluMap number = {0};
   MlirBlock block = blu_func_block(func);
-  for (size_t i = 0; i < (sizes ? sizeof about / sizeof *about : 1); i++)
+  for (size_t i = 0; i < (sizes ? sizeof about / sizeof *about : 2); i++)
     word(&k, mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString(about[i])).ptr);
   for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) {
     MlirValue v = mlirBlockGetArgument(block, i);

@@ -1,7 +1,7 @@
 /* plan.c - gives every value its place in the arena. First what is kept between runs (parameters, state, scalars), then, from
  * the same offset on for every function, what a run needs: live ranges over the launches, placed largest first at the lowest
  * offset that is free during the whole range. A new value of a parameter or state is written over the old one if nobody reads
- * that later; else it is copied at the end. Nothing here depends on the target.
+ * that later; else it is copied at the end. In a program for a device the host's launches run first, and no scan is shared by threads.
  *
  * A scan is one launch. Its carries stay in the places of their first values, which the body changes in place; what else a run
  * of the body needs is one range of the function, the frame. Steps that don't depend on one another are shared by the threads,
@@ -266,12 +266,15 @@ static MlirOperation callee_of(const Plan *p, MlirOperation call) {
   return blu_func_find(p->module, mlirFlatSymbolRefAttrGetValue(a).data);
 }
 
+/* The host's launches of a program for a device: all run before the device begins. */
+static bool is_host_launch(const Func *f, int launch) { return blu_is_call(f->call[launch]) && blu_kernel_is_host(callee_of(f->plan, f->call[launch])); }
+
 /* May the result v of a launch take the place of argument `old` (null: the function doesn't read it)? */
 static bool may_replace(const Func *f, MlirValue v, MlirValue old) {
   MlirOperation call = blu_def(v);
   if (mlirOperationIsNull(call) || !blu_is_call(call) || blu_map_get(&f->place, v.ptr)) return false;
   int at = number_of(f, call);
-  if (at < f->commit) return false; /* nothing that is kept changes before the guard */
+  if (at < f->commit || is_host_launch(f, at)) return false; /* nothing that is kept changes before the guard */
   if (mlirValueIsNull(old)) return true;
   if (last_use(f, old, no_use) > at) return false;
   MlirOperation kernel = callee_of(f->plan, call);
@@ -449,10 +452,10 @@ static void list_ranges(Func *f) {
     bool loop = blu_scan_of(f->call[i], &s);
     for (intptr_t k = loop ? s.carries : 0; k < mlirOperationGetNumResults(f->call[i]); k++) {
       MlirValue v = mlirOperationGetResult(f->call[i], k);
-      if (!blu_map_get(&f->place, v.ptr)) add_range(f, v, i);
+      if (!blu_map_get(&f->place, v.ptr)) add_range(f, v, is_host_launch(f, i) ? 0 : i);
     }
     if (!loop) continue;
-    bool map = blu_scan_is_map(&s) && !f->in_map;
+    bool map = blu_scan_is_map(&s) && !f->in_map && !blu_targets_device(f->plan->module); /* a device has no threads with frames */
     int64_t frame = plan_body(f->plan, f->call[i], f->in_map || map);
     if (!map) add_bytes(f, (MlirValue){0}, frame, i, i);
     else if (frame > f->plan->frame) f->plan->frame = frame;

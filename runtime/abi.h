@@ -93,7 +93,7 @@ typedef struct {
   int64_t line;       /* of the .blu file, 0 = none */
   const BluLoop *loop;
   const int64_t *stride; /* inside of D loops: [offsets][D], how far each offset moves with each loop's step, outermost first */
-  int64_t offsets;       /* inside of a loop, and of device launches: how many */
+  int64_t offsets;       /* inside of a loop, and in programs for devices: how many */
   const BluDeviceLaunch *device; /* NULL: this launch is host code, or a loop. In a program for a device, host launches are numbers of the
                                     step: they read and write scalars alone, and depend on nothing that a device computes */
 } BluLaunch;

@@ -120,7 +120,7 @@ static bool write_text(BluError *err, const char *path, const BluProgram *progra
   return good;
 }
 
-static bool write_folder(BluError *err, const BluProgram *program, const char *arena, const char *folder,
+static bool write_folder(BluError *err, const BluProgram *program, const BluArena *arena, const char *folder,
                          const char *text) {
   char *model = blu_text_path(folder, "model.safetensors"), *state = blu_text_path(folder, "state.safetensors");
   char *trainer = blu_text_path(folder, "trainer.txt"), checks[100];
@@ -135,7 +135,7 @@ static bool write_folder(BluError *err, const BluProgram *program, const char *a
   return good;
 }
 
-bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *arena, const char *out, int64_t step,
+bool blu_checkpoint_save(BluError *err, const BluProgram *program, const BluArena *arena, const char *out, int64_t step,
                          const char *text) {
   char *path = blu_checkpoint_path(out, step), *temporary = temporary_path(out, step);
   bool good = !access(path, F_OK);
@@ -152,7 +152,7 @@ bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *a
   return good;
 }
 
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path) {
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const BluArena *arena, const char *path) {
   BluSafetensors file;
   int fd;
   if (!blu_safetensors_open(err, &file, path, &fd)) return false;
@@ -162,7 +162,11 @@ bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick,
     const BluSlot *to = &program->tensor[i], *from;
     if (!blu_slot_picked(to, pick)) continue;
     from = blu_safetensors_find(&file, to->name);
-    good = blu_file_read(err, fd, path, arena + to->offset, from->bytes, file.data_start + from->offset);
+    for (int64_t at = 0, part; good && at < to->bytes; at += part) {
+      part = to->bytes - at;
+      char *place = blu_device_place(arena, to->offset + at, &part);
+      good = blu_file_read(err, fd, path, place, part, file.data_start + from->offset + at) && blu_device_put(err, arena, to->offset + at, place, part);
+    }
   }
   close(fd);
   blu_safetensors_close(&file);
@@ -176,29 +180,33 @@ static void release(const char *from, int64_t bytes) {
 }
 
 /* Copies, and lets go of what was copied on the way: both are never in memory as a whole. */
-static void take(char *to, const char *from, int64_t bytes) {
+static bool take(BluError *err, const BluArena *arena, int64_t offset, const char *from, int64_t bytes) {
   enum { PART = 1 << 20 };
-  for (int64_t at = 0; at < bytes; at += PART) {
-    int64_t part = bytes - at < PART ? bytes - at : PART;
-    memcpy(to + at, from + at, (size_t)part);
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    part = bytes - at < PART ? bytes - at : PART;
+    char *place = blu_device_place(arena, offset + at, &part);
+    memcpy(place, from + at, (size_t)part);
+    if (!blu_device_put(err, arena, offset + at, place, part)) return false;
     release(from, at + part); /* from the start: looking at a page has brought its neighbours back */
   }
+  return true;
 }
 
-bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena) {
+bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, const BluArena *arena) {
   static const char path[] = "the embedded parameters";
   BluSafetensors file;
   uint64_t header = 0;
   for (int i = 7; i >= 0; i--) header = header << 8 | (uint8_t)program->embedded[i];
   if (!blu_safetensors_parse(err, &file, path, program->embedded + 8, (int64_t)header, program->embedded_bytes - 8 - (int64_t)header))
     return false;
-  for (int64_t i = 0; i < program->tensors; i++) {
+  bool good = true;
+  for (int64_t i = 0; good && i < program->tensors; i++) {
     const BluSlot *to = &program->tensor[i], *from = blu_safetensors_find(&file, to->name);
     if (!blu_slot_picked(to, BLU_PICK_MODEL)) continue;
-    take(arena + to->offset, program->embedded + file.data_start + from->offset, to->bytes);
+    good = take(err, arena, to->offset, program->embedded + file.data_start + from->offset, to->bytes);
   }
   blu_safetensors_close(&file);
-  return true;
+  return good;
 }
 
 /* The text ends with a check of itself. */
@@ -242,7 +250,7 @@ static bool is_unchanged(BluError *err, const char *text, const char *key, const
          blu_error_set(err, "%s: damaged, or changed after it was saved (`import` takes files from elsewhere)", path);
 }
 
-bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
+bool blu_checkpoint_load(BluError *err, const BluProgram *program, const BluArena *arena, const char *folder, bool all,
                          char **text, BluError *warning) {
   warning->text[0] = 0;
   *text = NULL;

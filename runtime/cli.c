@@ -50,6 +50,7 @@ static const struct {
     {"--seed", "N", "seed of initial values, data order, random ops and samples (default 1)", OPTION_NUMBER, PLACE(seed), 0},
     {"--threads", "N", "threads (default: the CPUs granted); results don't depend on it", OPTION_NUMBER,
      PLACE(threads), 1},
+    {"--device", "N", "which GPU, from 0 (default 0), if the program was compiled for one", OPTION_NUMBER, PLACE(device), 0},
     {"--set", "NAME=VALUE", "set a run value of the program; may be given several times", OPTION_SET, PLACE(set), 0},
     {"--eval-every", "N", "evaluate every N steps (default: every epoch; 0: never)", OPTION_NUMBER, PLACE(eval_every), 0},
     {"--save-every", "N", "save every N steps (default: every epoch; 0: only at the end)", OPTION_NUMBER,
@@ -140,7 +141,7 @@ static bool store_file(BluError *err, const BluCommand *command, BluOptions *opt
 }
 
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
-  *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .eval_every = -1,
+  *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .device = -1, .eval_every = -1,
                           .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1,
                           .ranks = -1, .rank = -1, .rank_timeout = 300, .heads = -1, .tokens = -1, .top_k = -1, .temperature = -1, .top_p = -1, .min_p = -1};
   for (int i = 0; i < words; i++) {

@@ -137,24 +137,24 @@ static int command_licenses(const BluProgram *program, const BluOptions *options
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
      " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout"
-     " --max-minutes --patience --shard --seed --threads --set --eval-every --save-every"
+     " --max-minutes --patience --shard --seed --threads --device --set --eval-every --save-every"
      " --log-every --keep --nan --timeout --resume --dry-run --profile --tensorboard --quiet ",
      "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
-    {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --set --timeout ",
+    {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --device --set --timeout ",
      "./trainer eval --data mnist --checkpoint run1/best", command_eval, 0, NULL},
     {"predict", "run an entry of the program on files of inputs",
-     " --checkpoint --out --entry --output --threads --set --timeout ",
+     " --checkpoint --out --entry --output --threads --device --set --timeout ",
      "./trainer predict image=digits.npy --checkpoint run1/best --output classes.csv", command_predict, BLU_CLI_FILES,
      "[NAME=]FILE  .npy, .csv or IDX file (also with .gz) for each input of the entry, by name or in order"},
     {"sample", "go on with a text, by the entry `" BLU_DECODE "` of a language model",
      " --checkpoint --out --tokenizer --prompt --tokens --temperature --top-k --top-p --min-p --stop --logits --seed --threads --set --timeout --quiet ",
      "./trainer sample --prompt 'In the beginning' --tokens 100 --temperature 0.8 --top-k 40", command_sample, 0, NULL},
-    {"info", "what this program is: parameters, functions, memory", " --data --threads --timeout --plan ",
+    {"info", "what this program is: parameters, functions, memory", " --data --threads --device --timeout --plan ",
      "./trainer info --threads 2", command_info, 0, NULL},
     {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output --format --dtype --heads --merge ",
      "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
     {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
-     " --out --ignore --seed --threads --set ", "./trainer import model.safetensors --out run2", command_import, 1,
+     " --out --ignore --seed --threads --device --set ", "./trainer import model.safetensors --out run2", command_import, 1,
      "PATH  FILE.safetensors, FILE.index.json, a folder with such files, or llm.c's FILE.bin"},
     {"plot", "draw a metric of one or more runs over their steps", " --out --metric --svg ",
      "./trainer plot run1 run2 --metric accuracy --svg accuracy.svg", command_plot, BLU_CLI_FILES,
@@ -211,6 +211,10 @@ static int dispatch(const BluProgram *program, int words, char **word) {
   if (!command) return fail(&err, BLU_EXIT_USAGE);
   if (help) return print_help(program, command);
   if (!blu_cli_parse(&err, command, words - 1, word + 1, &options)) return fail(&err, BLU_EXIT_USAGE);
+  if (options.device >= 0 && !program->images && !options.help) {
+    blu_error_set(&err, "option --device: this program was compiled for the processor alone");
+    return fail(&err, BLU_EXIT_USAGE);
+  }
   return options.help ? print_help(program, command) : command->run(program, &options);
 }
 

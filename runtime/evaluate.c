@@ -7,14 +7,20 @@
 
 enum { ROUND = 32 }; /* batches of a rank between two exchanges, at most */
 
+bool blu_evaluate_fetch(BluError *err, BluExec *exec, const BluFunction *function, const BluData *data, const int64_t *index,
+                        int64_t rows) {
+  return blu_device_ready(err, &exec->arena) && blu_data_fetch(err, data, function, exec->pool, index, rows) &&
+         blu_device_send(err, &exec->arena, function);
+}
+
 /* A batch, whose first example has this number, into a cleared meter. */
 static bool evaluate_batch(BluError *err, BluExec *exec, const BluFunction *eval, const BluData *data, int64_t first, int64_t *index,
                            int64_t step, BluMeter *meter) {
   int64_t batch = blu_function_batch(eval), rows = data->count - first < batch ? data->count - first : batch;
   for (int64_t i = 0; i < rows; i++) index[i] = data->first + first + i;
-  if (!blu_data_fetch(err, data, eval, exec->pool, index, rows)) return false;
+  if (!blu_evaluate_fetch(err, exec, eval, data, index, rows)) return false;
   blu_exec_scalars(exec, step, rows);
-  blu_exec_run(exec, eval, 0, eval->launches);
+  if (!blu_exec_all(err, exec, eval)) return false;
   blu_meter_add(meter, exec, eval);
   return true;
 }
@@ -55,8 +61,8 @@ bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions
   BluError warning;
   BluDataWish wish = {.dir = options->data, .seconds = options->timeout};
   bool good = blu_data_open(err, &data, program, eval, BLU_SPLIT_TEST, &wish) &&
-              blu_exec_open(err, &exec, &part, run, blu_cli_threads(options), blu_host_memory(data.bytes)) &&
-              blu_checkpoint_load(err, program, exec.arena.base, path, false, &text, &warning) &&
+              blu_exec_open(err, &exec, &part, run, options, blu_host_memory(data.bytes)) &&
+              blu_checkpoint_load(err, program, &exec.arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good) {
     char word[64] = "0";

@@ -8,12 +8,14 @@
  * 2^40 steps of a million micro-batches. */
 #define MICRO_BATCH 0x9e3779b97f4a7c15u
 
-bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
+bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, const BluOptions *options,
                    int64_t limit) {
+  int threads = blu_cli_threads(options);
+  BluDeviceWish wish = {.number = options->device};
   *exec = (BluExec){.program = program, .run = run, .scale = 1};
   if (!blu_arena_open(err, &exec->arena, program, threads, limit)) return false;
   exec->pool = blu_pool_open(err, &exec->arena, threads);
-  if (exec->pool) return true;
+  if (exec->pool && blu_device_open(err, &exec->arena, program, &wish)) return true;
   blu_exec_close(exec);
   return false;
 }
@@ -21,6 +23,7 @@ bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, cons
 void blu_exec_close(BluExec *exec) {
   blu_pool_close(exec->pool);
   exec->pool = NULL;
+  blu_device_close(&exec->arena);
   blu_arena_close(&exec->arena);
 }
 
@@ -41,15 +44,18 @@ void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows) {
   }
 }
 
-void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
+bool blu_exec_run(BluError *err, BluExec *exec, const BluFunction *function, int64_t first, int64_t last) {
   BluProfile *profile = exec->profile;
   while (profile && profile->function != function) profile = profile->other;
-  if (profile) blu_profile_run(profile, exec->pool, first, last);
-  else blu_pool_run(exec->pool, function->launch + first, last - first);
+  return blu_device_run(err, &exec->arena, exec->pool, profile, function, first, last);
+}
+
+bool blu_exec_all(BluError *err, BluExec *exec, const BluFunction *function) {
+  return blu_exec_run(err, exec, function, 0, function->launches) && blu_device_wait(err, &exec->arena);
 }
 
 double blu_exec_scalar(const BluExec *exec, const BluSlot *slot) {
-  const char *place = exec->arena.base + slot->offset;
+  const char *place = blu_device_result(&exec->arena, slot);
   if (slot->dtype == BLU_DTYPE_F64) {
     double value;
     memcpy(&value, place, sizeof value);

@@ -102,25 +102,19 @@ static void print_kept(const BluProgram *program) {
   printf(", caches, numbers of the run and alignment %" PRId64 "\n", program->kept_bytes - params - states - sums);
 }
 
-/* Of a program whose micro-batches change a state of the model: what it was before the step. */
-static int64_t bytes_to_undo(const BluProgram *program) {
-  int64_t bytes = 0;
-  for (int64_t i = 0; blu_program_function(program, "update") && i < program->tensors; i++)
-    if (blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES)) bytes += program->tensor[i].bytes;
-  return bytes;
-}
-
 static void print_memory(const BluProgram *program, const BluOptions *options) {
   int threads = blu_cli_threads(options);
-  int64_t scratch = blu_arena_scratch(program), total = program->arena_bytes + threads * scratch;
+  int64_t scratch = blu_arena_scratch(program), total = (program->images ? 0 : program->arena_bytes) + threads * scratch;
   printf("memory      in bytes, with %d thread%s\n", threads, threads == 1 ? "" : "s");
-  printf("  %-30s %12" PRId64 " = %" PRId64 " kept + %" PRId64 " overlaid by the functions\n", "arena",
-         program->arena_bytes, program->kept_bytes, program->arena_bytes - program->kept_bytes);
-  print_kept(program);
+  if (!program->images) {
+    printf("  %-30s %12" PRId64 " = %" PRId64 " kept + %" PRId64 " overlaid by the functions\n", "arena",
+           program->arena_bytes, program->kept_bytes, program->arena_bytes - program->kept_bytes);
+    print_kept(program);
+  }
   printf("  %-30s %12" PRId64 " = %d x %" PRId64 "\n", "scratch", threads * scratch, threads, scratch);
   printf("  %-30s %12d = %d x %d, as far as used\n", "stacks of workers", (threads - 1) * BLU_POOL_STACK, threads - 1,
          BLU_POOL_STACK);
-  int64_t undo = bytes_to_undo(program);
+  int64_t undo = program->images ? 0 : blu_program_undo_bytes(program);
   if (undo) printf("  %-30s %12" PRId64 "\n", "copy of the model's state", undo);
   total += undo;
   if (blu_program_function(program, "update"))
@@ -157,5 +151,6 @@ void blu_info_print(const BluProgram *program, const BluOptions *options) {
     if (program->scalar[i].role == BLU_ROLE_RUN)
       printf("  %-30s %g\n", program->scalar[i].name, program->scalar[i].value);
   print_functions(program);
+  if (program->images && blu_device_driver) blu_device_driver->print_info(stdout, program, &(BluDeviceWish){.number = options->device});
   print_memory(program, options);
 }

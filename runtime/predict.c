@@ -196,17 +196,18 @@ static void print_value(FILE *file, const char *place, int32_t dtype) {
 }
 
 /* The first `rows` rows of an output; all of it as one row if the entry has no batch. */
-static bool write_output(BluError *err, const Predict *p, Output *out, const char *arena, int64_t rows) {
+static bool write_output(BluError *err, const Predict *p, Output *out, const BluArena *arena, int64_t rows) {
   const BluSlot *slot = out->slot;
   int64_t row = p->batch ? blu_slot_count(slot) / p->batch : blu_slot_count(slot), bytes = blu_dtype_bytes(slot->dtype);
-  const char *from = arena + slot->offset;
-  if (!out->csv) return blu_npy_write(err, out->fd, out->path, from, rows * row, slot->dtype);
   if (p->outputs > 1 && out->csv == stdout) printf("%s:\n", slot->name);
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < row; j++) {
-      print_value(out->csv, from + (i * row + j) * bytes, slot->dtype);
-      fputc(j + 1 < row ? ',' : '\n', out->csv);
+  for (int64_t at = 0, part; at < rows * row * bytes; at += part) {
+    const char *from = blu_device_look(err, arena, slot->offset + at, (part = rows * row * bytes - at, &part));
+    if (!from || (!out->csv && !blu_npy_write(err, out->fd, out->path, from, part / bytes, slot->dtype))) return false;
+    for (int64_t i = 0; out->csv && i < part; i += bytes) { /* parts end with a value */
+      print_value(out->csv, from + i, slot->dtype);
+      fputc((at + i) / bytes % row + 1 < row ? ',' : '\n', out->csv);
     }
+  }
   return true;
 }
 
@@ -235,16 +236,17 @@ static bool run_rows(BluError *err, Predict *p, BluExec *exec, int64_t step) {
     for (int64_t i = 0; i < rows; i++) index[i] = first + i;
     for (int i = 0; good && i < p->inputs; i++) {
       const BluSlot *slot = p->input[i].slot;
-      char *place = exec->arena.base + slot->offset;
+      char *place = exec->arena.base + slot->offset; /* a device's mirror has INPUT */
       int64_t bytes = blu_slot_count(slot) * blu_dtype_bytes(slot->dtype);
       memset(place, 0, (size_t)bytes);
       good = blu_array_fetch(&p->input[i].array, slot, place, index, rows) ||
              blu_error_set(err, "%s: the file was changed while this program read it", p->input[i].array.path);
+      good = good && blu_device_put(err, &exec->arena, slot->offset, place, bytes);
     }
     if (!good) break;
     blu_exec_scalars(exec, step, rows);
-    blu_exec_run(exec, p->entry, 0, p->entry->launches);
-    for (int i = 0; good && i < p->outputs; i++) good = write_output(err, p, &p->output[i], exec->arena.base, rows);
+    good = blu_exec_all(err, exec, p->entry);
+    for (int i = 0; good && i < p->outputs; i++) good = write_output(err, p, &p->output[i], &exec->arena, rows);
   }
   free(index);
   return good;
@@ -260,8 +262,8 @@ static bool predict(BluError *err, Predict *p, BluExec *exec, const BluProgram *
   char word[64] = "0";
   for (int i = 0; i < p->inputs; i++)
     held += p->input[i].bytes.map ? 0 : p->input[i].bytes.size + p->input[i].csv.rows * p->input[i].csv.columns * 8;
-  bool good = blu_exec_open(err, exec, &p->program, run, blu_cli_threads(options), blu_host_memory(held)) &&
-              blu_checkpoint_load(err, program, exec->arena.base, path, false, &text, &warning) &&
+  bool good = blu_exec_open(err, exec, &p->program, run, options, blu_host_memory(held)) &&
+              blu_checkpoint_load(err, program, &exec->arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   if (good && text && blu_text_value(text, "step", word, sizeof word)) blu_text_int(word, &step);

@@ -29,14 +29,18 @@ BluProfile *blu_profile_new(const BluFunction *function) {
   return profile;
 }
 
+void blu_profile_add(BluProfile *profile, const BluLaunch *launch, double seconds) {
+  int64_t i = profile->next;
+  for (int64_t n = 0; n < profile->rows && profile->row[i].launch != launch; n++) i = (i + 1) % profile->rows;
+  profile->row[i].seconds += seconds;
+  profile->row[i].launches++;
+  profile->next = (i + 1) % profile->rows;
+}
+
 static void ran(void *user, const BluLaunch *launch) {
   BluProfile *profile = user;
   double now = blu_log_now();
-  int64_t i = profile->next;
-  for (int64_t n = 0; n < profile->rows && profile->row[i].launch != launch; n++) i = (i + 1) % profile->rows;
-  profile->row[i].seconds += now - profile->before;
-  profile->row[i].launches++;
-  profile->next = (i + 1) % profile->rows;
+  blu_profile_add(profile, launch, now - profile->before);
   profile->before = now;
 }
 

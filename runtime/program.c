@@ -57,6 +57,13 @@ BluProgram blu_program_for(const BluProgram *program, const BluFunction *functio
   return part;
 }
 
+int64_t blu_program_undo_bytes(const BluProgram *program) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; blu_program_function(program, "update") && i < program->tensors; i++)
+    if (blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES)) bytes += program->tensor[i].bytes;
+  return bytes;
+}
+
 int64_t blu_function_batch(const BluFunction *function) {
   const BluSlot *slot = blu_function_slot(function, BLU_ROLE_DATA, NULL);
   return slot && slot->rank ? slot->dim[0] : 0;

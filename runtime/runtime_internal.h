@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "abi.h"
+#include "device.h"
 #include "safetensors.h"
 
 /* --- text.c: small text; errors are in safetensors.h ---------------------------------------------------------------- */
@@ -55,6 +56,8 @@ const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, cons
 bool blu_function_is_entry(const BluFunction *function); /* an `entry` of the program, not one of the train block's */
 /* The program with an arena that is as large as one function needs, which may be far less than training does; NULL: as what is kept. */
 BluProgram blu_program_for(const BluProgram *program, const BluFunction *function);
+/* Room behind the arena: for a copy of the model's own state, if micro-batches change it. */
+int64_t blu_program_undo_bytes(const BluProgram *program);
 /* Size of the batch: leading dimension of the function's DATA slots; 0 if it has none. */
 int64_t blu_function_batch(const BluFunction *function);
 /* `run` values are kept in an array with one double per scalar of the program; other scalars leave theirs unused. */
@@ -79,16 +82,7 @@ BluCpuid blu_host_cpuid(void);
 /* Names of the features that level `cpu` (BLU_CPU_...) needs and `id` lacks, in `text`; "" if none. */
 void blu_host_missing(const BluCpuid *id, int32_t cpu, char text[static 200]);
 
-/* --- arena.c: memory ---------------------------------------------------------------------------------------------- */
-
-typedef struct {
-  char *base;            /* arena_bytes of the program, 2 MB-aligned, zeroed, resident */
-  char *scratch;         /* of thread 0; that of thread t is t * scratch_stride further */
-  int64_t scratch_stride;
-  void *map;             /* of mmap */
-  size_t map_bytes;
-  int64_t loop_offsets, frame_offset; /* of the program */
-} BluArena;
+/* --- arena.c: memory (what an arena is: device.h) ------------------------------------------------------------------ */
 
 /* Bytes of scratch that each thread costs. */
 int64_t blu_arena_scratch(const BluProgram *program);
@@ -99,8 +93,6 @@ void blu_arena_close(BluArena *arena);
 /* --- pool.c: threads ---------------------------------------------------------------------------------------------- */
 
 #define BLU_POOL_STACK (512 << 10) /* bytes of stack of a worker */
-
-typedef struct BluPool BluPool;
 
 /* Starts threads - 1 workers; the caller of blu_pool_run is thread 0. NULL with an error if the system refuses. */
 BluPool *blu_pool_open(BluError *err, const BluArena *arena, int threads);
@@ -121,15 +113,17 @@ typedef struct {
   int64_t launches;
 } BluProfileRow;
 
-typedef struct BluProfile {
+struct BluProfile {
   const BluFunction *function; /* whose launches are timed */
   BluProfileRow *row;
   int64_t rows, next, runs;    /* next: where the next launch is looked for first */
   double before;
   struct BluProfile *other;    /* of another function that a step runs; NULL: none */
-} BluProfile;
+};
 
 BluProfile *blu_profile_new(const BluFunction *function); /* blu_profile_free frees it */
+/* Adds the time of one launch, as it stands in the program's tables. */
+void blu_profile_add(BluProfile *profile, const BluLaunch *launch, double seconds);
 /* Runs the launches [first, last) of the profile's function, each timed. */
 void blu_profile_run(BluProfile *profile, BluPool *pool, int64_t first, int64_t last);
 /* Time per kernel and line of the .blu file, the longest first; `what` is what one run is called. */
@@ -138,6 +132,8 @@ void blu_profile_free(BluProfile *profile);
 /* FLOP/s that all threads of the pool together reach with multiply-adds on registers, in vectors of the program's
  * level: measured for a few milliseconds, about 20 where others use the processors. */
 double blu_profile_peak(BluPool *pool, int threads, int32_t cpu);
+
+typedef struct BluOptions BluOptions; /* cli.c */
 
 /* --- exec.c: running compiled functions --------------------------------------------------------------------------- */
 
@@ -153,15 +149,17 @@ typedef struct {
   BluProfile *profile; /* NULL: none; borrowed; others follow by `other` */
 } BluExec;
 
-/* `limit`: bytes that it may take, see blu_host_memory. Error: memory or threads refused. */
-bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, int threads,
+/* Takes threads and device from the options. `limit`: bytes that it may take, see blu_host_memory. Error: memory, threads or device refused. */
+bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, const BluOptions *options,
                    int64_t limit);
 void blu_exec_close(BluExec *exec);
-/* Writes RUN, SEED, STEP, ROWS and TOTAL into the arena. */
+/* Sets RUN, SEED, STEP, ROWS and TOTAL for the next run. */
 void blu_exec_scalars(BluExec *exec, int64_t step, int64_t rows);
-/* Runs the launches [first, last) of the function. */
-void blu_exec_run(BluExec *exec, const BluFunction *function, int64_t first, int64_t last);
-/* Value of a scalar f32 or f64 slot. */
+/* Runs the launches [first, last) of the function; see blu_device_run. */
+bool blu_exec_run(BluError *err, BluExec *exec, const BluFunction *function, int64_t first, int64_t last);
+/* Runs all of it, and waits. */
+bool blu_exec_all(BluError *err, BluExec *exec, const BluFunction *function);
+/* Value of a scalar f32 or f64 slot, once its run has been waited for. */
 double blu_exec_scalar(const BluExec *exec, const BluSlot *slot);
 
 /* Means of the loss and the metrics over many batches: one entry for each SUM slot of a function, in its order, one
@@ -216,7 +214,7 @@ char *blu_checkpoint_path(const char *out, int64_t step);
 void blu_checkpoint_clean(const char *out);
 /* Saves parameters, states and `text` ("key=value\n" lines) as step N; all or nothing, durable on return. Nothing to do
  * if step N is there. */
-bool blu_checkpoint_save(BluError *err, const BluProgram *program, const char *arena, const char *out, int64_t step,
+bool blu_checkpoint_save(BluError *err, const BluProgram *program, const BluArena *arena, const char *out, int64_t step,
                          const char *text);
 /* Removes all but the last `keep` checkpoints and that of step `best` (-1: none). */
 void blu_checkpoint_prune(const char *out, int64_t keep, int64_t best);
@@ -226,13 +224,13 @@ bool blu_checkpoint_link(BluError *err, const char *out, int64_t step);
  * optimizer if `all`. `*text`
  * is the text saved with it, which the caller frees; unless `all` it may be missing, then NULL. `warning` is "" or says
  * that another program made it. */
-bool blu_checkpoint_load(BluError *err, const BluProgram *program, char *arena, const char *folder, bool all,
+bool blu_checkpoint_load(BluError *err, const BluProgram *program, const BluArena *arena, const char *folder, bool all,
                          char **text, BluError *warning);
 /* Fills the parameters and the states of the model with those embedded in the program, which must have them. */
-bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, char *arena);
+bool blu_checkpoint_embedded(BluError *err, const BluProgram *program, const BluArena *arena);
 /* Fills the picked tensors from one safetensors file. Error: another table, with its differences; only of the states of
  * the model may a file hold more than is asked for. */
-bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, char *arena, const char *path);
+bool blu_checkpoint_read(BluError *err, const BluProgram *program, BluPick pick, const BluArena *arena, const char *path);
 
 /* --- events.c: TensorBoard's event files -------------------------------------------------------------------------- */
 
@@ -282,12 +280,12 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 #define BLU_CLI_FILES 16
 #define BLU_CLI_STOPS 16
 
-typedef struct BluOptions {
+struct BluOptions {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
   const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format, *tokenizer, *prompt, *logits;
   const char *master;                    /* "HOST:PORT" of rank 0 */
   int64_t ranks, rank;                   /* -1: not given, here and below */
-  int64_t epochs, steps, accumulate, seed, threads, heads;
+  int64_t epochs, steps, accumulate, seed, threads, device, heads;
   int64_t eval_every, save_every, log_every, keep, patience, timeout, rank_timeout, tokens, top_k;
   double minutes, temperature, top_p, min_p;
   const char *set[BLU_CLI_SETS];
@@ -298,7 +296,7 @@ typedef struct BluOptions {
   int64_t files;
   bool resume, quiet, plan, help, dry_run, profile, tensorboard, merge;
   struct BluRanks *group;                /* of `train`: the processes that it is one of, see ranks_internal.h; borrowed */
-} BluOptions;
+};
 
 typedef struct {
   const char *name, *summary, *options; /* `options`: names that it takes, each between spaces: " --data --out " */
@@ -358,6 +356,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
 void blu_info_print(const BluProgram *program, const BluOptions *options);
 bool blu_plot_run(BluError *err, const BluProgram *program, const BluOptions *options);
 void blu_licenses_print(FILE *file, bool sampling); /* with the licenses of what `sample` takes */
+extern const char blu_license_libc[]; /* with its heading; "" where no C library is inside */
 
 /* --- commands.c --------------------------------------------------------------------------------------------------- */
 

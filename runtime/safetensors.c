@@ -88,8 +88,18 @@ static const BluSlot *slot_of(const BluProgram *program, const char *name) {
   return NULL;
 }
 
+/* The tensor as it lies in the arena, of type `dtype`, as values of its own type in the file. */
+static bool write_tensor(BluError *err, int fd, const char *path, const BluArena *arena, const BluSlot *slot, int32_t dtype) {
+  int64_t size = blu_dtype_bytes(dtype), bytes = blu_slot_count(slot) * size;
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    const char *from = blu_device_look(err, arena, slot->offset + at, (part = bytes - at, &part));
+    if (!from || !write_values(err, fd, path, from, part / size, dtype, slot->dtype)) return false;
+  }
+  return true;
+}
+
 bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, int32_t dtype,
-                           const char *arena) {
+                           const BluArena *arena) {
   const BluSlot **tensor = blu_new(program->tensors, sizeof *tensor);
   BluSlot *slot = blu_new(program->tensors, sizeof *slot); /* as they are written */
   int64_t tensors = 0;
@@ -115,8 +125,7 @@ bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *pr
     good = blu_file_write(err, fd, path, &length, sizeof length) &&
            blu_file_write(err, fd, path, header, (int64_t)bytes);
     for (int64_t i = 0; good && i < tensors; i++)
-      good = write_values(err, fd, path, arena + tensor[i]->offset, blu_slot_count(tensor[i]), slot_of(program, tensor[i]->name)->dtype,
-                          tensor[i]->dtype);
+      good = write_tensor(err, fd, path, arena, tensor[i], slot_of(program, tensor[i]->name)->dtype);
     if (good) good = blu_file_close(err, fd, path);
     else close(fd);
   }

@@ -32,11 +32,14 @@ typedef enum {
 
 /* Is it a tensor of an adapter, PATH.lora_A, PATH.lora_B or PATH.lora_scale (nn.LoRALinear and its likes)? */
 bool blu_adapter_is(const char *name);
+typedef struct BluArena BluArena; /* device.h: where tensors lie */
+
 bool blu_slot_picked(const BluSlot *slot, BluPick pick);
 enum { BLU_DTYPE_AS_IT_IS = -1 };
 /* Writes the picked tensors to a new file and syncs it; parameters of f32, bf16 or f16 as dtype. The bytes depend on names, types and
  * values alone. */
-bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, int32_t dtype, const char *arena);
+bool blu_safetensors_write(BluError *err, const char *path, const BluProgram *program, BluPick pick, int32_t dtype,
+                           const BluArena *arena);
 
 typedef struct {
   BluSlot *tensor;   /* name, dtype, rank, dim; offset from the start of the file's data; bytes. In order of offset. */

@@ -130,19 +130,20 @@ static double logit_at(const Sample *s, int64_t i) {
   return s->logits->dtype == BLU_DTYPE_F64 ? v.d : s->logits->dtype == BLU_DTYPE_F32 ? (double)v.f : blu_half_number(s->logits->dtype, v.h);
 }
 
-static void run_token(Sample *s, int32_t token, int64_t step) {
+static bool run_token(BluError *err, Sample *s, int32_t token, int64_t step) {
   int32_t at = (int32_t)s->position++;
   memcpy(s->exec.arena.base + s->token->offset, &token, sizeof token);
   memcpy(s->exec.arena.base + s->at->offset, &at, sizeof at);
   blu_exec_scalars(&s->exec, step, 1);
-  blu_exec_run(&s->exec, s->entry, 0, s->entry->launches);
-  if (!s->options->logits) return;
+  if (!blu_exec_all(err, &s->exec, s->entry)) return false;
+  if (!s->options->logits) return true;
   if (s->position > s->kept_room) {
     s->kept_room = 2 * s->position;
     s->kept = blu_need(realloc(s->kept, (size_t)(s->kept_room * s->vocabulary) * sizeof *s->kept));
   }
   float *row = s->kept + (s->position - 1) * s->vocabulary;
   for (int64_t i = 0; i < s->vocabulary; i++) row[i] = (float)logit_at(s, i);
+  return true;
 }
 
 static bool write_logits(BluError *err, const Sample *s) {
@@ -221,7 +222,7 @@ static bool generate(BluError *err, Sample *s, int64_t step, int64_t *made, cons
     if (ferror(stdout)) return true;
     if (*made + 1 == wanted) continue;
     if (s->position == s->context) return ++*made, *reason = "the context is full", true;
-    run_token(s, (int32_t)id, step);
+    if (!run_token(err, s, (int32_t)id, step)) return false;
   }
   return true;
 }
@@ -233,7 +234,8 @@ static bool run_sample(BluError *err, Sample *s, int64_t step, const BluIds *ids
   s->blank = s->tokenizer && blu_tokenizer_blank(s->tokenizer) && !*prompt;
   fputs(prompt, stdout);
   fflush(stdout);
-  for (int64_t i = 0; i < ids->ids; i++) run_token(s, ids->id[i], step);
+  for (int64_t i = 0; i < ids->ids; i++)
+    if (!run_token(err, s, ids->id[i], step)) return false;
   double start = blu_log_now();
   bool good = generate(err, s, step, &made, &reason);
   double seconds = blu_log_now() - start;
@@ -259,9 +261,10 @@ static bool sample(BluError *err, Sample *s, const BluProgram *program, double *
   s->seed = o->seed >= 0 ? o->seed : 1;
   s->sampling = (BluSampling){.temperature = o->temperature >= 0 ? o->temperature : 1, .top_k = o->top_k >= 0 ? o->top_k : 0,
                               .top_p = o->top_p >= 0 ? o->top_p : 1, .min_p = o->min_p >= 0 ? o->min_p : 0};
-  bool good = check_options(err, o) && find_entry(err, s, program) && open_tokenizer(err, s, program) && read_prompt(err, s, &ids) &&
-              blu_cli_checkpoint(err, program, o, &path) && blu_exec_open(err, &s->exec, &s->program, run, blu_cli_threads(o), blu_host_memory(0)) &&
-              blu_checkpoint_load(err, program, s->exec.arena.base, path, false, &text, &warning) &&
+  bool good = check_options(err, o) &&
+              (!program->images || blu_error_set(err, "sample is for programs of the processor: compile this one without --target=cuda")) && find_entry(err, s, program) && open_tokenizer(err, s, program) && read_prompt(err, s, &ids) &&
+              blu_cli_checkpoint(err, program, o, &path) && blu_exec_open(err, &s->exec, &s->program, run, o, blu_host_memory(0)) &&
+              blu_checkpoint_load(err, program, &s->exec.arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, o, text, run);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   if (good && text && blu_text_value(text, "step", word, sizeof word)) blu_text_int(word, &step);

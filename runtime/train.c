@@ -24,7 +24,7 @@ static bool save(BluError *err, BluTrainer *t) {
   if (t->rank) return true;
   if (!blu_log_sync(err, &t->log, &metrics_bytes)) return false;
   char *text = blu_train_state_print(t, metrics_bytes);
-  bool good = blu_checkpoint_save(err, t->program, t->exec.arena.base, t->out, t->step, text);
+  bool good = blu_checkpoint_save(err, t->program, &t->exec.arena, t->out, t->step, text);
   free(text);
   if (good && t->watch.best_step == t->step) good = blu_checkpoint_link(err, t->out, t->step);
   if (good) blu_checkpoint_prune(t->out, t->plan.keep, t->watch.best_step);
@@ -63,21 +63,39 @@ static void read_ahead(BluTrainer *t, int64_t done, int64_t rows) {
 }
 
 /* A step of micro-batches starts. */
-static void clear_sums(BluTrainer *t) {
-  for (int64_t i = 0; i < t->train->slots; i++)
-    if (t->train->slot[i].role == BLU_ROLE_GRADIENT)
-      memset(t->exec.arena.base + t->train->slot[i].offset, 0, (size_t)t->train->slot[i].bytes);
-  blu_train_keep_state(t, false);
+static bool clear_sums(BluError *err, BluTrainer *t) {
+  for (int64_t i = 0; i < t->train->slots; i++) {
+    const BluSlot *slot = &t->train->slot[i];
+    if (slot->role == BLU_ROLE_GRADIENT && !blu_device_clear(err, &t->exec.arena, slot->offset, slot->bytes)) return false;
+  }
+  return blu_train_keep_state(err, t, false);
+}
+
+/* While a device computes, the batch that follows example `done` of this step, `rows` long, is sent to it. */
+static bool stage_next(BluError *err, BluTrainer *t, int64_t done, int64_t rows) {
+  if (!t->exec.arena.driver) return true;
+  bool here = done < rows;
+  int64_t step = here ? t->step : t->step + 1;
+  if (step >= t->total) return true;
+  int64_t part = least_of(here ? rows - done : blu_train_rows(t, step, t->next), t->micro);
+  if (!blu_evaluate_fetch(err, &t->exec, t->train, &t->data, here ? t->index + done : t->next, part)) return false;
+  t->staged = step;
+  t->staged_first = here ? done : 0;
+  return true;
 }
 
 /* The micro-batch that begins with example `first` of the step, which has `rows`. */
 static bool compute_batch(BluError *err, BluTrainer *t, int64_t first, int64_t rows) {
   int64_t part = least_of(rows - first, t->micro);
-  if (!blu_data_fetch(err, &t->data, t->train, t->exec.pool, t->index + first, part)) return false;
+  bool staged = t->staged == t->step && t->staged_first == first;
+  if (!staged && !blu_evaluate_fetch(err, &t->exec, t->train, &t->data, t->index + first, part)) return false;
+  t->staged = -1;
   read_ahead(t, first + part, rows);
   t->exec.micro = t->rank * t->accumulate + first / t->micro;
   blu_exec_scalars(&t->exec, t->step - t->skipped, part);
-  blu_exec_run(&t->exec, t->train, 0, t->update ? t->train->launches : t->train->commit);
+  if (!blu_exec_run(err, &t->exec, t->train, 0, t->update ? t->train->launches : t->train->commit) ||
+      !stage_next(err, t, first + part, rows) || !blu_device_wait(err, &t->exec.arena))
+    return false;
   blu_meter_add(t->now, &t->exec, t->train);
   return true;
 }
@@ -85,7 +103,7 @@ static bool compute_batch(BluError *err, BluTrainer *t, int64_t first, int64_t r
 bool blu_train_compute(BluError *err, BluTrainer *t) {
   int64_t rows = blu_train_rows(t, t->step, t->index);
   blu_meter_clear(t->now, t->meters);
-  if (t->update) clear_sums(t);
+  if (t->update && !clear_sums(err, t)) return false;
   for (int64_t first = 0; first < rows; first += t->micro)
     if (!compute_batch(err, t, first, rows)) return false;
   t->exec.micro = 0;
@@ -94,7 +112,7 @@ bool blu_train_compute(BluError *err, BluTrainer *t) {
   const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
   t->exec.total = loss ? loss->weight : 0;
   blu_exec_scalars(&t->exec, t->step - t->skipped, 0);
-  blu_exec_run(&t->exec, t->update, 0, t->update->commit);
+  if (!blu_exec_run(err, &t->exec, t->update, 0, t->update->commit) || !blu_device_wait(err, &t->exec.arena)) return false;
   blu_meter_add(t->now + t->batch_meters, &t->exec, t->update);
   return true;
 }
@@ -102,7 +120,7 @@ bool blu_train_compute(BluError *err, BluTrainer *t) {
 /* The step is not finite: ends the run, or leaves the step out. */
 static bool skip_step(BluError *err, BluTrainer *t, BluError *why) {
   t->step++;
-  blu_train_keep_state(t, true);
+  if (!blu_train_keep_state(err, t, true)) return false;
   if (t->rank) err->text[0] = 0; /* every rank sees the same: rank 0 says it */
   if (!t->plan.nan_skip) {
     if (t->rank) return false;
@@ -135,7 +153,7 @@ static bool scale_down(BluError *err, BluTrainer *t, BluError *why) {
   t->without_overflow = 0;
   t->step++;
   t->skipped++;
-  blu_train_keep_state(t, true);
+  if (!blu_train_keep_state(err, t, true)) return false;
   snprintf(text, sizeof text, "gradients overflow at a loss scale of %g: the step is left out, and the scale is %g from now on", 2 * t->exec.scale,
            t->exec.scale);
   return blu_log_event(err, &t->log, t->step, "overflow", text);
@@ -154,7 +172,7 @@ static bool run_step(BluError *err, BluTrainer *t) {
   blu_meter_join(t->window, t->now, t->meters);
   blu_meter_join(t->epoch, t->now, t->meters);
   const BluFunction *change = t->update ? t->update : t->train;
-  blu_exec_run(&t->exec, change, change->commit, change->launches);
+  if (!blu_exec_run(err, &t->exec, change, change->commit, change->launches)) return false;
   t->step++;
   t->in_a_row = 0;
   scale_up(t);
@@ -170,6 +188,7 @@ static bool test_model(BluError *err, BluTrainer *t, bool *best) {
   int64_t results;
   double start = blu_log_now();
   BluMeter *result = blu_meter_new(t->eval, &results);
+  t->staged = -1;
   bool good = blu_evaluate(err, &t->exec, t->eval, &t->test, t->step - t->skipped, t->index, t->others, result, results);
   t->log.evaluating += blu_log_now() - start;
   good = good && blu_log_test(err, &t->log, t->step, t->epoch, t->meters, result, results);

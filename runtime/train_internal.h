@@ -48,7 +48,7 @@ typedef struct {
   int64_t exchanges;
   int signal;                    /* that a rank was asked to stop by, 0: none */
   bool save, late;               /* a rank was asked for a checkpoint; --max-minutes are over */
-  char *undo;                    /* the model's own state before the step, if micro-batches change it; else NULL */
+  int64_t staged, staged_first;  /* of which step, from which of its examples on, the device has a batch already; -1: none */
   BluTrainPlan plan;
   BluTrainWatch watch;
   BluMeter *now, *window, *epoch; /* of this step, since the last line of the log, since the start of the epoch */
@@ -75,8 +75,8 @@ bool blu_train_state_values(BluError *err, const BluProgram *program, const BluO
 
 /* --- train_watch.c --- */
 
-/* Copies the model's own state to `undo`, or back. */
-void blu_train_keep_state(BluTrainer *t, bool back);
+/* Copies the model's own state to the room behind the arena, or back, if micro-batches change it. */
+bool blu_train_keep_state(BluError *err, BluTrainer *t, bool back);
 /* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
 bool blu_train_finite(BluError *err, const BluTrainer *t);
 /* Is the loss of the step just computed finite? */
@@ -107,6 +107,10 @@ bool blu_train_exchange(BluError *err, BluTrainer *t);
 void blu_train_leave(BluTrainer *t, BluError *why); /* why: see BluCollective.close */
 
 /* --- evaluate.c --- */
+
+/* Examples as the function's DATA, for its next run. */
+bool blu_evaluate_fetch(BluError *err, BluExec *exec, const BluFunction *function, const BluData *data, const int64_t *index,
+                        int64_t rows);
 
 /* Runs `eval` over all of `data`, in order, and adds it up in `meter`. `index` has room for a batch. `others`: ranks that share the work,
  * with the same bits as one process; NULL: none. */

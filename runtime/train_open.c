@@ -37,13 +37,6 @@ static BluMeter *new_meters(BluTrainer *t) {
   return all;
 }
 
-static int64_t bytes_of_model_states(const BluProgram *program) {
-  int64_t bytes = 0;
-  for (int64_t i = 0; i < program->tensors; i++)
-    if (blu_slot_picked(&program->tensor[i], BLU_PICK_MODEL_STATES)) bytes += program->tensor[i].bytes;
-  return bytes;
-}
-
 static void plan_defaults(BluTrainer *t) {
   const BluOptions *o = t->options;
   int64_t tenth = t->per_epoch / 10 < 1 ? 1 : t->per_epoch / 10 > 100 ? 100 : t->per_epoch / 10;
@@ -63,7 +56,7 @@ static bool setting(BluError *err, BluTrainer *t, const char *name, double fallb
   const BluSlot *slot = settings ? blu_function_slot(settings, BLU_ROLE_OUTPUT, name) : NULL;
   *value = fallback;
   if (slot) {
-    blu_exec_run(&t->exec, settings, 0, settings->launches);
+    if (!blu_exec_all(err, &t->exec, settings)) return false;
     *value = blu_exec_scalar(&t->exec, slot);
   }
   return (*value >= 0 && *value < 0x1p53) ||
@@ -144,7 +137,6 @@ static bool plan_batch(BluError *err, BluTrainer *t, const char *text) {
   t->now = new_meters(t);
   t->window = new_meters(t);
   t->epoch = new_meters(t);
-  if (t->update && bytes_of_model_states(t->program)) t->undo = blu_new(bytes_of_model_states(t->program), 1);
   return true;
 }
 
@@ -171,8 +163,8 @@ static bool start_new(BluError *err, BluTrainer *t) {
   if (!plan_batch(err, t, NULL)) return false;
   plan_defaults(t);
   blu_exec_scalars(&t->exec, 0, t->micro);
-  if (init) blu_exec_run(&t->exec, init, 0, init->launches);
-  return !t->program->embedded || blu_checkpoint_embedded(err, t->program, t->exec.arena.base);
+  return (!init || blu_exec_all(err, &t->exec, init)) &&
+         (!t->program->embedded || blu_checkpoint_embedded(err, t->program, &t->exec.arena));
 }
 
 /* The plan of a checkpoint with this text. */
@@ -187,7 +179,7 @@ static bool start_model(BluError *err, BluTrainer *t, int64_t latest, int64_t *m
   char *path = blu_checkpoint_path(t->out, latest), *text = NULL;
   BluError warning = {""};
   *metrics_bytes = 0;
-  bool good = latest < 0 || blu_checkpoint_load(err, t->program, t->exec.arena.base, path, true, &text, &warning);
+  bool good = latest < 0 || blu_checkpoint_load(err, t->program, &t->exec.arena, path, true, &text, &warning);
   good = good && blu_train_share_text(err, t, &text) && (text ? start_again(err, t, text, metrics_bytes) : start_new(err, t)) &&
          blu_train_share_model(err, t);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
@@ -271,7 +263,7 @@ static bool train(BluError *err, BluTrainer *t) {
                          "train block", batches, batches);
   if (!open_data(err, t) || (!t->rank && !open_folder(err, t, &latest))) return false;
   if (!blu_train_memory(err, t, t->data.bytes + t->test.bytes, &limit) ||
-      !blu_exec_open(err, &t->exec, t->program, t->run, blu_cli_threads(t->options), limit))
+      !blu_exec_open(err, &t->exec, t->program, t->run, t->options, limit))
     return false;
   t->exec.seed = given(t->options->seed, DEFAULT_SEED);
   if (!start_model(err, t, latest, &metrics_bytes) || !plan_steps(err, t) || !blu_train_agree(err, t)) return false;
@@ -296,7 +288,7 @@ static bool train(BluError *err, BluTrainer *t) {
 bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
   BluOptions mine = *options;
   BluTrainer t = {.program = program, .options = &mine, .run = run, .eval = blu_program_function(program, "eval"),
-                  .update = blu_program_function(program, "update"), .lock = -1, .started = blu_log_now()};
+                  .update = blu_program_function(program, "update"), .lock = -1, .staged = -1, .started = blu_log_now()};
   if (!blu_evaluate_function(err, program, "train", &t.train)) return false;
   t.out = blu_cli_out(program, options);
   bool good = blu_train_join(err, &t, options->group, &mine) && train(err, &t);
@@ -309,7 +301,6 @@ bool blu_train_run(BluError *err, const BluProgram *program, const BluOptions *o
   blu_data_close(&t.data);
   blu_profile_free(t.profile);
   blu_file_unlock(t.lock, t.out);
-  free(t.undo);
   free(t.now);
   free(t.window);
   free(t.epoch);

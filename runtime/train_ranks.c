@@ -36,6 +36,7 @@ bool blu_train_join(BluError *err, BluTrainer *t, BluRanks *ranks, BluOptions *o
   t->ranks = ranks->ranks;
   t->rank = ranks->rank;
   if (t->ranks == 1) return true;
+  if (t->program->images) return blu_error_set(err, "several ranks are for programs compiled for the processor: this one trains on a GPU");
   t->others = blu_tcp_open(err, ranks, t->program->hash, options->rank_timeout);
   if (!t->others) return false;
   if (t->rank) options->quiet = true;

@@ -45,6 +45,7 @@ char *blu_train_state_print(const BluTrainer *t, int64_t metrics_bytes) {
   for (int64_t i = 0; i < t->program->scalars; i++)
     if (t->program->scalar[i].role == BLU_ROLE_RUN)
       fprintf(file, "run.%s=%.17g\n", t->program->scalar[i].name, t->run[i]);
+  blu_device_print_settings(file, &t->exec.arena);
   print_meters(file, "window", t->window, t->meters);
   print_meters(file, "epoch", t->epoch, t->meters);
   fclose(file);
@@ -131,6 +132,9 @@ bool blu_train_state_read(BluError *err, BluTrainer *t, const char *text, int64_
   if (t->scaled && blu_text_value(text, "loss_scale", word, sizeof word)) sscanf(word, "%lf %" SCNd64, &t->exec.scale, &t->without_overflow);
   read_meters(text, "window", t->window, t->meters);
   read_meters(text, "epoch", t->epoch, t->meters);
+  BluError device;
+  blu_device_compare_settings(&device, &t->exec.arena, text);
+  if (device.text[0]) fprintf(stderr, "warning: %s\n", device.text);
   if (changes->text[0] && !t->options->quiet)
     printf("changed since step %" PRId64 ":%s\n", t->step, changes->text);
   return true;

@@ -31,15 +31,15 @@ bool blu_train_finite(BluError *err, const BluTrainer *t) {
   return good;
 }
 
-void blu_train_keep_state(BluTrainer *t, bool back) {
-  char *copy = t->undo;
-  for (int64_t i = 0; copy && i < t->program->tensors; i++) {
+bool blu_train_keep_state(BluError *err, BluTrainer *t, bool back) {
+  int64_t copy = t->program->arena_bytes;
+  for (int64_t i = 0; t->update && i < t->program->tensors; i++) {
     const BluSlot *slot = &t->program->tensor[i];
-    char *place = t->exec.arena.base + slot->offset;
     if (!blu_slot_picked(slot, BLU_PICK_MODEL_STATES)) continue;
-    memcpy(back ? place : copy, back ? copy : place, (size_t)slot->bytes);
+    if (!blu_device_copy(err, &t->exec.arena, back ? slot->offset : copy, back ? copy : slot->offset, slot->bytes)) return false;
     copy += slot->bytes;
   }
+  return true;
 }
 
 bool blu_train_spike(BluError *err, BluTrainer *t) {

@@ -12,11 +12,11 @@
 
 #include "transfer_internal.h"
 
-static bool write_npy(BluError *err, const char *path, const BluSlot *slot, const char *arena) {
+static bool write_npy(BluError *err, const char *path, const BluSlot *slot, const BluArena *arena) {
   int fd;
   if (!blu_file_create(err, path, &fd)) return false;
   if (blu_npy_header(err, fd, path, slot, slot->dim[0]) &&
-      blu_npy_write(err, fd, path, arena + slot->offset, blu_slot_count(slot), slot->dtype))
+      blu_npy_write(err, fd, path, arena->base + slot->offset, blu_slot_count(slot), slot->dtype))
     return blu_file_close(err, fd, path);
   close(fd);
   return false;
@@ -37,9 +37,9 @@ typedef struct {
 /* Writes one file under another name first; `slot`: the one that goes to an .npy file. */
 static bool write_whole(BluError *err, const Export *e, const char *path, const BluSlot *slot) {
   char *temporary = blu_text_print("%s.tmp", path);
-  bool good = e->format == FORMAT_NPY    ? write_npy(err, temporary, slot, e->arena->base)
+  bool good = e->format == FORMAT_NPY    ? write_npy(err, temporary, slot, e->arena)
               : e->format == FORMAT_LLMC ? blu_llmc_write(err, temporary, e->program, e->arena, e->dtype, e->heads)
-                                         : blu_safetensors_write(err, temporary, e->program, e->pick, e->dtype, e->arena->base);
+                                         : blu_safetensors_write(err, temporary, e->program, e->pick, e->dtype, e->arena);
   if (good && rename(temporary, path)) good = blu_error_set(err, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
   if (!good) unlink(temporary);
   free(temporary);
@@ -95,9 +95,9 @@ static bool parse_format(BluError *err, const BluOptions *options, const char *o
 static bool load_model(BluError *err, const BluProgram *program, const BluOptions *options, BluArena *arena, char **from, int64_t *merged) {
   char *text = NULL;
   BluError warning;
-  BluProgram kept = blu_program_for(program, NULL);
+  BluProgram kept = blu_program_for(program, NULL); /* the host's memory, also where the program is for a device: nothing is computed */
   bool good = blu_cli_checkpoint(err, program, options, from) && blu_arena_open(err, arena, &kept, 0, blu_host_memory(0)) &&
-              blu_checkpoint_load(err, program, arena->base, *from, false, &text, &warning) &&
+              blu_checkpoint_load(err, program, arena, *from, false, &text, &warning) &&
               (!options->merge || blu_adapter_merge(err, program, arena, merged));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   free(text);
@@ -139,7 +139,7 @@ static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, 
   if (good && weights.heads && heads && weights.heads != heads)
     good = blu_error_set(err, "%s does not fit this program: its attention has %" PRId64 " heads, the program's %" PRId64, path, weights.heads, heads);
   blu_exec_scalars(exec, 0, 0);
-  if (good && init) blu_exec_run(exec, init, 0, init->launches);
+  good = good && (!init || blu_exec_all(err, exec, init));
   good = good && read_all(err, program, &weights, from, &exec->arena);
   free(from);
   blu_weights_close(&weights);
@@ -164,7 +164,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   BluExec exec = {0};
   BluProgram part = blu_program_for(program, blu_program_function(program, "init"));
   int lock = -1;
-  bool good = blu_exec_open(err, &exec, &part, run, blu_cli_threads(options), blu_host_memory(0));
+  bool good = blu_exec_open(err, &exec, &part, run, options, blu_host_memory(0));
   exec.seed = options->seed >= 0 ? options->seed : 1;
   good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;
@@ -173,7 +173,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
     good = blu_error_set(err, "%s holds a checkpoint of step %" PRId64 ": give another --out", out, latest);
   if (good) {
     text = import_text(program, exec.seed, run);
-    good = blu_checkpoint_save(err, program, exec.arena.base, out, 0, text);
+    good = blu_checkpoint_save(err, program, &exec.arena, out, 0, text);
   }
   if (good) printf("made %s/step-0 from %s; train --out %s --resume goes on from there\n", out, options->file[0], out);
   blu_file_unlock(lock, out);

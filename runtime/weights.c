@@ -149,12 +149,26 @@ static bool read_transposed(BluError *err, const BluWeightFile *file, const BluS
   return good;
 }
 
-bool blu_weights_read(BluError *err, const BluWeights *w, const BluWeight *weight, const BluArena *arena, int64_t offset, int32_t dtype) {
+static bool read_tensor(BluError *err, const BluWeights *w, const BluWeight *weight, char *to, int32_t dtype) {
   const BluWeightFile *file = &w->file[weight->file];
   const BluSlot *slot = &weight->slot;
-  char *to = arena->base + offset;
   if (weight->transposed) return read_transposed(err, file, slot, to, dtype);
   return read_values(err, file, slot->dtype, slot->offset, blu_slot_count(slot), to, dtype);
+}
+
+bool blu_weights_read(BluError *err, const BluWeights *w, const BluWeight *weight, const BluArena *arena, int64_t offset, int32_t dtype) {
+  int64_t bytes = blu_slot_count(&weight->slot) * blu_dtype_bytes(dtype);
+  if (!arena->driver) return read_tensor(err, w, weight, arena->base + offset, dtype);
+  char *values = blu_new(bytes, 1); /* for a device: whole, then piece by piece through the place that it gives */
+  bool good = read_tensor(err, w, weight, values, dtype);
+  for (int64_t at = 0, part; good && at < bytes; at += part) {
+    part = bytes - at;
+    char *place = blu_device_place(arena, offset + at, &part);
+    memcpy(place, values + at, (size_t)part);
+    good = blu_device_put(err, arena, offset + at, place, part);
+  }
+  free(values);
+  return good;
 }
 
 bool blu_weights_equal(BluError *err, const BluWeights *w, const BluWeight *a, const BluWeight *b, bool *equal) {

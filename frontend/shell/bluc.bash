@@ -1,12 +1,14 @@
 # Completion of bluc for bash: source this file, or copy it to /usr/share/bash-completion/completions/bluc.
 _bluc() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-  local options='-o -D --embed= --tokenizer= --cpu= --emit= --dump-after= --verify-each --poison --locations --time --holes --diagnostics= --explain --version --help'
+  local options='-o -D --embed= --tokenizer= --cpu= --target= --arch= --emit= --dump-after= --verify-each --poison --locations --time --holes --diagnostics= --explain --version --help'
   if [ "$before" = = ]; then before=${COMP_WORDS[COMP_CWORD - 2]}; fi
   if [ "$word" = = ]; then before=${COMP_WORDS[COMP_CWORD - 1]} word=; fi
   case $before in
     --cpu) COMPREPLY=($(compgen -W 'v2 v3 v4 native' -- "$word")); return ;;
-    --emit) COMPREPLY=($(compgen -W 'ast blu grad opt kernels plan llvm asm obj program' -- "$word")); return ;;
+    --target) COMPREPLY=($(compgen -W 'cpu cuda' -- "$word")); return ;;
+    --arch) COMPREPLY=($(compgen -W 'sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120' -- "$word")); return ;;
+    --emit) COMPREPLY=($(compgen -W 'ast blu grad opt kernels plan ptx llvm asm obj program' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json' -- "$word")); return ;;
     --documents) COMPREPLY=($(compgen -W 'file line' -- "$word")); return ;;
     -o | --embed | --tokenizer | --output | --validation-file) COMPREPLY=($(compgen -f -- "$word")); return ;;

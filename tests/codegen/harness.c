@@ -31,7 +31,7 @@ void harness_start(Setting *set) {
 
 /* ---- one program: text -> passes -> code -> run ---- */
 
-typedef struct { LLVMOrcLLJITRef jit; const BluProgram *program; } Loaded;
+typedef struct { LLVMOrcLLJITRef jit; const BluProgram *program; const HarnessDevice *device; bool failed; } Loaded;
 
 static bool fail(const char *what, const char *text) {
   harness_failures++;
@@ -39,15 +39,36 @@ static bool fail(const char *what, const char *text) {
   return false;
 }
 
+static void *find(void *user, const char *name) {
+  LLVMOrcExecutorAddress at;
+  LLVMErrorRef e = LLVMOrcLLJITLookup(((Loaded *)user)->jit, &at, name);
+  if (!e) return (void *)(uintptr_t)at;
+  LLVMConsumeError(e);
+  return NULL;
+}
+
 static bool load(const Setting *set, MlirModule planned, Loaded *l) {
   LLVMOrcThreadSafeContextRef tsc = LLVMOrcCreateNewThreadSafeContext();
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("test", ctx);
   BluProgramInfo info = {.source = "", .source_name = "test", .compiler = "test", .cpu = &set->cpu};
+  BluArchs archs;
+  BluCuda cuda = {.archs = &archs, .only_ptx = true};
+  char *error = NULL, *kernels = NULL;
+  size_t size, kernels_size = 0;
+  blu_cuda_parse("sm_80", &archs);
+  l->device = set->device;
+  if (set->device) cuda.module = LLVMModuleCreateWithNameInContext("test", LLVMContextCreate()), info.cuda = &cuda;
   if (!blu_program_emit(m, planned, &info)) return false;
+  if (set->device) {
+    kernels = set->device->object(cuda.module, &set->cpu, &kernels_size);
+    LLVMContextRef device_ctx = LLVMGetModuleContext(cuda.module);
+    LLVMDisposeModule(cuda.module);
+    LLVMContextDispose(device_ctx);
+    blu_cuda_free(&cuda);
+    if (!kernels) return false;
+  }
   blu_target_prepare(m, &set->cpu);
-  char *error = NULL;
-  size_t size;
   char *object = blu_target_emit(m, &set->cpu, BLU_FILE_OBJECT, &size, &error);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);
@@ -55,19 +76,22 @@ static bool load(const Setting *set, MlirModule planned, Loaded *l) {
   if (!object) return false;
   if (LLVMOrcCreateLLJIT(&l->jit, NULL)) return false;
   LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(l->jit);
-  static const struct { const char *name; void *at; } runtime[] = {
+  static const HarnessSymbol runtime[] = {
     {"blu_rt_exp", (void *)blu_rt_exp}, {"blu_rt_log", (void *)blu_rt_log}, {"blu_rt_pow", (void *)blu_rt_pow}, {"blu_rt_sin", (void *)blu_rt_sin},
     {"blu_rt_cos", (void *)blu_rt_cos}, {"blu_rt_tanh", (void *)blu_rt_tanh}, {"memcpy", (void *)memcpy}, {"memset", (void *)memset},
-    {"memmove", (void *)memmove}, {"fmaf", (void *)fmaf}, {"fma", (void *)fma}};
-  LLVMOrcCSymbolMapPair pairs[sizeof runtime / sizeof *runtime];
-  for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
-    pairs[i] = (LLVMOrcCSymbolMapPair){LLVMOrcLLJITMangleAndIntern(l->jit, runtime[i].name),
-                                       {(LLVMOrcExecutorAddress)(uintptr_t)runtime[i].at, {LLVMJITSymbolGenericFlagsExported, 0}}};
+    {"memmove", (void *)memmove}, {"fmaf", (void *)fmaf}, {"fma", (void *)fma}, {NULL, NULL}};
+  LLVMOrcCSymbolMapPair pairs[32];
+  size_t npairs = 0;
+  for (int from = 0; from < 2; from++)
+    for (const HarnessSymbol *s = !from ? runtime : set->device ? set->device->symbol : NULL; s && s->name; s++)
+      pairs[npairs++] = (LLVMOrcCSymbolMapPair){LLVMOrcLLJITMangleAndIntern(l->jit, s->name),
+                                                {(LLVMOrcExecutorAddress)(uintptr_t)s->at, {LLVMJITSymbolGenericFlagsExported, 0}}};
   LLVMOrcExecutorAddress at;
-  bool good = !LLVMOrcJITDylibDefine(lib, LLVMOrcAbsoluteSymbols(pairs, sizeof pairs / sizeof *pairs)) &&
+  bool good = !LLVMOrcJITDylibDefine(lib, LLVMOrcAbsoluteSymbols(pairs, npairs)) &&
               !LLVMOrcLLJITAddObjectFile(l->jit, lib, LLVMCreateMemoryBufferWithMemoryRangeCopy(object, size, "test")) &&
+              (!kernels || !LLVMOrcLLJITAddObjectFile(l->jit, lib, LLVMCreateMemoryBufferWithMemoryRangeCopy(kernels, kernels_size, "device"))) &&
               !LLVMOrcLLJITLookup(l->jit, &at, "blu_program");
-  free(object);
+  free(object), free(kernels);
   if (good) l->program = (const BluProgram *)(uintptr_t)at;
   return good;
 }
@@ -82,7 +106,8 @@ static void shuffled(int64_t n, int64_t *order) {
 
 /* Launches in order; the pieces of each all at once, in a few ranges, or one by one, shuffled. So are the steps of parallel loops, each with a frame
  * of rubbish. */
-static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
+static void run(Loaded *l, const BluLaunch *launch, int64_t launches, char *arena, char *scratch, int64_t *at, int depth) {
+  const BluProgram *p = l->program;
   for (int64_t i = 0; i < launches; i++) {
     const BluLoop *loop = launch[i].loop;
     int64_t n = loop ? loop->steps : launch[i].pieces;
@@ -93,15 +118,17 @@ static void run(const BluProgram *p, const BluLaunch *launch, int64_t launches, 
     for (int64_t k = 0; loop && k < n; k++) {
       at[depth] = loop->parallel ? order[k] : loop->reverse ? n - 1 - k : k;
       if (loop->parallel) at[depth + 1] = scratch + p->frame_offset - arena;
-      run(p, loop->launch, loop->launches, arena, scratch, at, depth + (loop->parallel ? 2 : 1));
+      run(l, loop->launch, loop->launches, arena, scratch, at, depth + (loop->parallel ? 2 : 1));
     }
     for (int64_t k = 0; !loop && depth && k < launch[i].offsets; k++) {
       offset[k] = launch[i].offset[k];
       for (int d = 0; d < depth; d++) offset[k] += launch[i].stride[k * depth + d] * at[d];
     }
     const int64_t *places = depth ? offset : launch[i].offset;
-    for (int64_t k = 0; !loop && range == 1 && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
-    for (int64_t k = 0; !loop && range > 1 && k < n; k = last) {
+    bool host = !loop && !launch[i].device;
+    if (launch[i].device && !l->failed && !l->device->run(&launch[i], find, l, arena, places, p->arena_bytes)) l->failed = true;
+    for (int64_t k = 0; host && range == 1 && k < n; k++) launch[i].kernel(arena, places, scratch, order[k], order[k] + 1);
+    for (int64_t k = 0; host && range > 1 && k < n; k = last) {
       last = range == n ? n : k + 1 + (int64_t)(harness_random() % (uint64_t)range);
       launch[i].kernel(arena, places, scratch, k, last < n ? last : n);
     }
@@ -120,7 +147,7 @@ static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, c
   char what[256];
   for (int64_t i = 0, n = blu_type_count(t); i < n; i++) {
     double got = contract_get(arena + slot->offset, t->elem, i);
-    if (set->cpu.level >= 3 && !same_bits(arena + slot->offset, exact, t->elem, i)) { /* level 2 has no FMA: other bits */
+    if (set->cpu.level >= 3 && (!set->device || set->bits) && !same_bits(arena + slot->offset, exact, t->elem, i)) { /* level 2 has no FMA: other bits */
       snprintf(what, sizeof what, "element %lld is %.9g, the contract says %.9g", (long long)i, got, contract_get(exact, t->elem, i));
       return fail(what, text);
     }
@@ -189,6 +216,7 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   }
   mlirOperationDestroy(end);
   blu_func_return(f, mlirLocationUnknownGet(set->ctx), nresults, values, out);
+  if (set->device) blu_module_set_target(m, "cuda");
   bool good = blu_pass_simplify(m) && blu_pass_expand(m) && blu_pass_simplify(m);
   contract_run(f, args, exact);
   good = good && blu_pass_fuse(m) && blu_pass_plan(m) && mlirOperationVerify(mlirModuleGetOperation(m));
@@ -202,7 +230,8 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     char *scratch = aligned_alloc(64, (size_t)p->scratch_bytes + 64);
     memset(memory, 0xa5, size);
     for (int i = 0; i < nargs; i++) memcpy(arena + fn->slot[i].offset, args[i], (size_t)fn->slot[i].bytes);
-    run(p, fn->launch, fn->launches, arena, scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+    run(&l, fn->launch, fn->launches, arena, scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+    if (l.failed) good = fail("a device would have failed", text);
     for (int i = 0; i < nresults && good; i++) good = compare(set, &fn->slot[nargs + i], &out[i].type, arena, exact[i], ref[i], text);
     for (int i = 0; i < GUARD; i++)
       if ((unsigned char)memory[i] != 0xa5 || (unsigned char)memory[size - 1 - (size_t)i] != 0xa5) {
@@ -248,7 +277,7 @@ HarnessCode *harness_open(const Setting *set, const char *text, void **in, void 
 
 void harness_run(HarnessCode *code) {
   const BluFunction *f = &code->l.program->function[0];
-  run(code->l.program, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
+  run(&code->l, f->launch, f->launches, code->arena, code->scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
 }
 
 void harness_close(HarnessCode *code) {

@@ -2,10 +2,22 @@
 #ifndef BLU_TESTS_HARNESS_H
 #define BLU_TESTS_HARNESS_H
 #include "codegen/codegen.h"
+#include "runtime/abi.h"
+
+/* Who runs the launches of a program for a device, in the place of one (tests/cuda/). */
+typedef struct { const char *name; void *at; } HarnessSymbol;
+typedef struct {
+  const HarnessSymbol *symbol; /* what the kernels call, ended by one without name */
+  char *(*object)(LLVMModuleRef device, const BluCpu *cpu, size_t *size); /* its kernels as an object for this machine; NULL: said why not */
+  /* One launch, whose function `find` gives by name. false: said what went wrong. */
+  bool (*run)(const BluLaunch *launch, void *(*find)(void *user, const char *name), void *user, char *arena, const int64_t *offset, int64_t arena_bytes);
+} HarnessDevice;
 
 typedef struct {
   MlirContext ctx;
   BluCpu cpu;
+  const HarnessDevice *device; /* NULL: programs are for the CPU */
+  bool bits;            /* with a device: bits are compared too */
   double lo, hi;        /* range of float arguments */
   int ihi;              /* integer arguments: [0, ihi) */
   bool special;         /* some arguments are NaN, infinite, denormal, -0 */

@@ -101,7 +101,7 @@ static void unpack(const char *golden, const char *dir) {
     write_npy(path, param ? param : init, t, f.data + t->offset);
   }
   snprintf(path, sizeof path, "%s/start.safetensors", dir);
-  demand(blu_safetensors_write(&err, path, &program, BLU_PICK_MODEL, BLU_DTYPE_AS_IT_IS, f.data));
+  demand(blu_safetensors_write(&err, path, &program, BLU_PICK_MODEL, BLU_DTYPE_AS_IT_IS, &(BluArena){.base = f.data}));
 }
 
 /* --- comparing --- */

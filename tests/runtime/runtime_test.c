@@ -302,12 +302,13 @@ static void check_header(const char *path) {
 
 static void check_checkpoint(const char *out) {
   char from[BYTES], to[BYTES] = {0}, *text;
+  BluArena saved = {.base = from}, loaded = {.base = to};
   for (int i = 0; i < BYTES; i++) from[i] = (char)(i * 7 + 1);
   BluError err, warning;
   CHECK(blu_checkpoint_latest(out) == -1, "a checkpoint in a folder that doesn't exist");
   CHECK(blu_file_folder(&err, out), "%s", err.text);
   for (int64_t step = 5; step <= 20; step += 5)
-    CHECK(blu_checkpoint_save(&err, &program, from, out, step, "position=3\n"), "%s", err.text);
+    CHECK(blu_checkpoint_save(&err, &program, &saved, out, step, "position=3\n"), "%s", err.text);
   char *first = blu_text_path(out, "step-5"), *best = blu_text_path(out, "best");
   CHECK(blu_checkpoint_link(&err, out, 5) && !access(best, F_OK), "no link to the best");
   char *half = blu_text_path(out, "step-99.tmp"), *oldest = blu_text_path(out, "step-10");
@@ -321,7 +322,7 @@ static void check_checkpoint(const char *out) {
   CHECK(access(half, F_OK) && access(oldest, F_OK), "left: a half-written checkpoint, or more than two");
   char *folder = blu_checkpoint_path(out, 20), *model = blu_text_path(folder, "model.safetensors");
   check_header(model);
-  CHECK(blu_checkpoint_load(&err, &program, to, folder, true, &text, &warning), "%s", err.text);
+  CHECK(blu_checkpoint_load(&err, &program, &loaded, folder, true, &text, &warning), "%s", err.text);
   CHECK(!warning.text[0] && text && strstr(text, "position=3\n"), "%s", warning.text);
   free(text);
   for (int i = 0; i < TENSORS; i++)
@@ -329,18 +330,18 @@ static void check_checkpoint(const char *out) {
 
   BluProgram other = program;
   other.hash = 8;
-  CHECK(blu_checkpoint_load(&err, &other, to, folder, true, &text, &warning) && warning.text[0], "%s", err.text);
+  CHECK(blu_checkpoint_load(&err, &other, &loaded, folder, true, &text, &warning) && warning.text[0], "%s", err.text);
   free(text);
   BluSlot changed[TENSORS];
   memcpy(changed, tensors, sizeof tensors);
   changed[0].dim[1] = 4;
   changed[2].name = "c";
   other.tensor = changed;
-  CHECK(!blu_checkpoint_load(&err, &other, to, folder, true, &text, &warning), "another table was loaded");
+  CHECK(!blu_checkpoint_load(&err, &other, &loaded, folder, true, &text, &warning), "another table was loaded");
   CHECK(strstr(err.text, "b: f32[2,4] in the program, f32[2,3] in the checkpoint") &&
         strstr(err.text, "c: missing in the checkpoint") &&
         strstr(err.text, "a: f32[] in the checkpoint, missing in the program"), "%s", err.text);
-  CHECK(!truncate(model, 300) && !blu_checkpoint_load(&err, &program, to, folder, true, &text, &warning), "truncated");
+  CHECK(!truncate(model, 300) && !blu_checkpoint_load(&err, &program, &loaded, folder, true, &text, &warning), "truncated");
   free(half), free(oldest), free(folder), free(model);
 }
 

@@ -1,0 +1,61 @@
+# models.sh BLUC CHECKOUT FOLDER BIN - the models that people start from, compiled for a GPU, on the emulated driver: ten losses of each against the
+# trainer for the processor, and a checkpoint of one that the other goes on from. Where the sizes would take minutes, smaller ones are compiled.
+bin=$4
+. "$(dirname "$0")/../e2e/common.sh"
+export BLU_EMULATOR_TWINS=$work/twins
+mkdir twins text
+for i in $(seq 1 400); do echo "line $i of a text that is dull: $((i * i)) is the square of $i."; done > text/train.txt
+head -n 60 text/train.txt | tac > text/test.txt
+
+column() { sed -n '/"split":"train"/ s/.*"'"$1"'":\([^,}]*\)[,}].*/\1/p' "$2/metrics.jsonl"; } # metric, run
+
+# Losses and norms of two runs agree. Norms of gradients are differences of larger numbers, and later steps amplify: 1e-3 for them.
+agree() { # model, run, run
+  for pair in loss:1e-4 grad_norm:1e-3; do
+    paste <(column ${pair%:*} $2) <(column ${pair%:*} $3) | awk -v most=${pair#*:} '
+      { d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? -$1 : $1; if (NF != 2 || !(s > 0) || !(d <= most * s)) { print "step " NR ": " $1 " and " $2; bad = 1 } }
+      END { exit bad || NR < 1 }' > difference || { fail "${pair%:*} of $1 differs:"; head -n 3 difference; }
+  done
+}
+
+# Compiles for both, trains ten steps of each, then each five steps and the other five more.
+model() { # name, options of bluc.. -- options of train..
+  local name=$1 defs=()
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do defs+=("$1"); shift; done
+  shift
+  compile "${defs[@]}" "$top/models/$name.blu" -o $name.cpu
+  compile --target=cuda "${defs[@]}" "$top/models/$name.blu" -o $name.gpu
+  "$bluc" --target=cuda --emit=kernels "${defs[@]}" "$top/models/$name.blu" | "${bluc%bluc}blu-opt" -pass=plan | "$bin/cuda_twins" sm_80,sm_90 twins cc > log 2>&1 ||
+    fail "no twins of $name: $(cat log)"
+  run 0 ./$name.cpu train --steps 10 --log-every 1 --eval-every 0 --out $name.a --quiet "$@"
+  run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --steps 10 --log-every 1 --eval-every 0 --out $name.b --quiet "$@"
+  [ "$(column loss $name.a | wc -l)" = 10 ] || fail "not ten steps of $name"
+  agree $name $name.a $name.b
+  if [ -n "$mixed" ]; then
+    run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --steps 4 --log-every 1 --eval-every 0 --out $name.c --quiet "$@"
+    run 0 ./$name.cpu train --resume --steps 7 --out $name.c --quiet "$@"
+    run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --resume --steps 10 --out $name.c --quiet "$@"
+    agree $name $name.a $name.c
+  fi
+}
+
+images=(-- --data $data) texts=(-- --data text)
+mixed=1
+model softmax "${images[@]}"
+model fashion -D B=20 "${images[@]}"
+mixed=
+model lenet -D B=5 "${images[@]}"
+model autoencoder -D B=10 "${images[@]}"
+model vit -D B=4 -D L=1 -D D=32 "${images[@]}"
+model gpt_char -D S=16 -D L=1 -D D=32 -D B=2 "${texts[@]}"
+model llama -D S=16 -D L=1 -D D=32 -D H=4 -D HIDDEN=48 -D B=2 "${texts[@]}"
+model moe -D S=16 -D L=1 -D D=32 -D HIDDEN=32 -D B=2 -D E=4 "${texts[@]}"
+for name in lstm gru; do model $name -D T=8 -D N=16 -D D=8 -D B=4 "${texts[@]}"; done
+
+# What is for a machine with a GPU says so where there is none.
+if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
+  run 0 "$top/tests/gpu/run.sh" "$work"
+  says '^trainers on a GPU +SKIPPED: .*libcuda\.so\.1'
+fi
+finish
