@@ -99,7 +99,7 @@ run 0 cmp half.safetensors again.safetensors
 run 1 ./bf16 export --out bf16.run --output x.safetensors --dtype f8
 one_line '^error: --dtype f8: parameters can be exported as f32, bf16 or f16$'
 run 1 ./bf16 export --out bf16.run --output x.npy --dtype f16
-one_line '^error: --dtype is for .safetensors files$'
+one_line "^error: --dtype is for .safetensors files and llm.c's$"
 head -n 3 data/train.csv | cut -d , -f 1-6 > x.csv
 run 0 ./bf16 predict x.csv --out bf16.run --output y.npy
 for f in y.bits.npy y.all.npy; do grep -qa "'descr': '<f4'" $f || fail "$f is not f4"; done
