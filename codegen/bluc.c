@@ -47,7 +47,7 @@ typedef enum { COMMAND_COMPILE, COMMAND_CHECK, COMMAND_FORMAT, COMMAND_VERIFY } 
 
 typedef struct {
   Command command;
-  const char *input, *output, *dump_after, *embed;
+  const char *input, *output, *dump_after, *embed, *tokenizer;
   const char **defs, **files; /* files: of `fmt` */
   int ndefs, nfiles;
   BluDiagStyle style;
@@ -144,7 +144,7 @@ static bool is_valid(LLVMModuleRef m) {
 }
 
 /* Modules to objects to the program, or to one file of assembly or code. */
-static bool write_code(const Options *o, LLVMModuleRef *module, int n, int weights) {
+static bool write_code(const Options *o, LLVMModuleRef *module, int n, const BluAttached *attached) {
   BluObject object[BLU_LINK_MOST] = {{0}};
   char *error = NULL;
   double start = now_ms();
@@ -156,7 +156,7 @@ static bool write_code(const Options *o, LLVMModuleRef *module, int n, int weigh
   }
   if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
   start = now_ms();
-  good = good && (program ? blu_link(o->output, object, n, weights, &error) : write_file(o->output, object->bytes, object->size));
+  good = good && (program ? blu_link(o->output, object, n, attached, &error) : write_file(o->output, object->bytes, object->size));
   if (o->times && program) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
   if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
   for (int i = 0; i < n; i++) free(object[i].bytes);
@@ -175,9 +175,14 @@ static bool generate(const Options *o, MlirModule m) {
   for (int i = 0; i < n; i++) module[i] = LLVMModuleCreateWithNameInContext(base_name(o->input), LLVMContextCreate());
   BluProgramInfo info = {.source = source ? source : "", .source_name = base_name(o->input), .compiler = version, .cpu = &o->cpu,
                          .part = module + 1, .parts = n - 1, .poison = o->poison};
-  int weights = o->embed ? blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error) : -1;
-  bool good = !error && blu_program_emit(*module, m, &info);
-  if (error) fprintf(stderr, "bluc: --embed %s\n", error), free(error);
+  BluAttached attached[BLU_ATTACHED] = {[BLU_ATTACH_WEIGHTS] = {-1, "blu_embedded"}, [BLU_ATTACH_TOKENIZER] = {-1, "blu_tokenizer"}};
+  if (o->embed) attached[BLU_ATTACH_WEIGHTS].fd = blu_weights_open(o->embed, m, &info.embedded_bytes, &info.embedded_hash, &error);
+  if (error) fprintf(stderr, "bluc: --embed %s\n", error);
+  bool good = !error;
+  if (good && o->tokenizer) attached[BLU_ATTACH_TOKENIZER].fd = blu_tokenizer_attach(o->tokenizer, m, &info.tokenizer_bytes, &error);
+  if (good && error) fprintf(stderr, "bluc: --tokenizer %s\n", error);
+  good = !error && blu_program_emit(*module, m, &info);
+  free(error);
   for (int i = 0; i < n && good; i++) {
     if (o->verify && !is_valid(module[i])) abort();
     blu_target_prepare(module[i], &o->cpu);
@@ -187,8 +192,9 @@ static bool generate(const Options *o, MlirModule m) {
     char *text = LLVMPrintModuleToString(*module);
     good = write_file(o->output, text, strlen(text));
     LLVMDisposeMessage(text);
-  } else if (good) good = write_code(o, module, n, weights);
-  if (weights >= 0) close(weights);
+  } else if (good) good = write_code(o, module, n, attached);
+  for (int i = 0; i < BLU_ATTACHED; i++)
+    if (attached[i].fd >= 0) close(attached[i].fd);
   for (int i = 0; i < n; i++) {
     LLVMContextRef ctx = LLVMGetModuleContext(module[i]);
     LLVMDisposeModule(module[i]);
@@ -296,11 +302,13 @@ static int usage(FILE *out, int status) {
     "       bluc check [options] MODEL.blu      report errors and warnings, and make nothing\n"
     "       bluc verify [options] MODEL.blu     compare gradients with differences of the loss, and every pass with the model before it\n"
     "       bluc fmt [--check] FILE.blu..       put files into the canonical layout; - is standard input\n"
+    "       bluc tokenize [options] TEXT..      make shards of tokens from texts, to train on (see bluc tokenize --help)\n"
     "       bluc --explain E0303                what an error code means\n\n"
     "Compiles a model description into one self-contained program that trains, evaluates and describes the model.\n\n"
     "  -o FILE             the trainer's name (default: the model's, without .blu); with --emit, where to print (default: -)\n"
     "  -D NAME=VALUE       replace a `const` of the file\n"
     "  --embed FILE        put the parameters of a safetensors file into the trainer: it starts with them\n"
+    "  --tokenizer FILE    put a tokenizer.json into the trainer, whose command sample then needs none\n"
     "  --cpu=LEVEL         v2, v3 (default), v4 (x86-64 levels) or native: the highest that this machine has, for its caches\n"
     "  --emit=STAGE        print a stage in place of making the program:\n");
   for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) fprintf(out, "      %-15s %s\n", stages[i].name, stages[i].what);
@@ -342,7 +350,7 @@ static int unknown(const char *what, const char *arg, int n, const char *const *
 
 static int unknown_option(const char *arg) {
   static const char *const options[] = {"--cpu", "--emit", "--dump-after", "--verify-each", "--poison", "--locations", "--time", "--holes",
-                                        "--diagnostics", "--explain", "--embed", "--version", "--help", "--check", "--seed",
+                                        "--diagnostics", "--explain", "--embed", "--tokenizer", "--version", "--help", "--check", "--seed",
                                         "--rounds"};
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
@@ -419,6 +427,9 @@ static int parse(Options *o, int argc, char **argv) {
     } else if ((v = value_of("--embed", argc, argv, &i))) {
       if (!*v) return complain("--embed takes a file name", "") + 1;
       o->embed = v;
+    } else if ((v = value_of("--tokenizer", argc, argv, &i))) {
+      if (!*v) return complain("--tokenizer takes a file name", "") + 1;
+      o->tokenizer = v;
     } else if (o->command == COMMAND_VERIFY && (v = value_of("--seed", argc, argv, &i))) {
       if (!parse_number(v, 0, INT64_MAX, &number)) return complain("--seed takes a number, not", v) + 1;
       o->judge.seed = (uint64_t)number;
@@ -449,6 +460,7 @@ static int parse(Options *o, int argc, char **argv) {
   if (o->command == COMMAND_FORMAT) return o->nfiles ? 0 : complain("which files?", "") + 1;
   if (!o->input) return complain("which model?", "") + 1;
   if (o->embed && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--embed is for making a trainer", "") + 1;
+  if (o->tokenizer && (o->command != COMMAND_COMPILE || o->stage != STAGE_PROGRAM)) return complain("--tokenizer is for making a trainer", "") + 1;
   if (o->command == COMMAND_VERIFY && (o->stage != STAGE_PROGRAM || o->output))
     return complain("verify makes nothing, so -o and --emit don't go with it", "") + 1;
   if (o->output && !*o->output) return complain("-o takes a file name", "") + 1;
@@ -467,6 +479,7 @@ static char *default_output(const Options *o) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "tokenize")) return blu_tokenize_main(argc - 2, argv + 2);
   Options o = {.stage = STAGE_PROGRAM, .style = default_style(), .judge = {.seed = 1, .rounds = 2}, .defs = blu_alloc_zeroed((size_t)argc, sizeof *o.defs),
                .files = blu_alloc_zeroed((size_t)argc, sizeof *o.files)};
   blu_cpu_parse("x86-64-v3", &o.cpu);

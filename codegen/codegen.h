@@ -31,6 +31,7 @@ typedef struct {
   const BluCpu *cpu;
   int64_t embedded_bytes;  /* of the parameters to embed, and a hash of them; 0: none */
   uint64_t embedded_hash;
+  int64_t tokenizer_bytes; /* of the tokenizer to embed; 0: none */
   bool poison;             /* what nobody needs any more is filled with NaN after every launch */
   LLVMModuleRef *part; /* kernels go to these modules, where there are any, evenly; each has a context of its own */
   int parts;
@@ -42,17 +43,28 @@ bool blu_has_code(const BluOp *op);
 /* All kernels and the constant blu_program (runtime/abi.h). false: something has no code for this target; reported at its
  * location. */
 bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo *info);
+/* How many tokens the entry that text can be sampled from knows (BLU_DECODE of runtime/abi.h); 0: there is none. */
+int64_t blu_program_vocabulary(MlirModule planned);
 
 /* ---- link.c ---- */
 
 enum { BLU_LINK_MOST = 8 }; /* objects */
-/* Links objects and runtime to a static executable at path, with the file that `embedded` is open on as blu_embedded (-1: none). false:
- * *error says why (the caller frees it), path is untouched. */
-bool blu_link(const char *path, const BluObject *object, int n, int embedded, char **error);
+typedef struct { int fd; const char *symbol; } BluAttached; /* a file that is open (fd -1: none), and what its first byte is called */
+enum { BLU_ATTACH_WEIGHTS, BLU_ATTACH_TOKENIZER, BLU_ATTACHED };
+/* Links objects and runtime to a static executable at path, with the attached files in it as they are. false: *error says why (the
+ * caller frees it), path is untouched. */
+bool blu_link(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error);
 
 /* ---- weights.c ---- */
 
 /* Opens a safetensors file that holds exactly the parameters and the model's own states of a planned module. -1: *error says why, and names
  * the tensors (the caller frees it). */
 int blu_weights_open(const char *path, MlirModule planned, int64_t *bytes, uint64_t *hash, char **error);
+/* Opens a tokenizer.json whose ids a planned module knows, to be embedded for `sample`. -1: *error says why (the caller frees it). */
+int blu_tokenizer_attach(const char *path, MlirModule planned, int64_t *bytes, char **error);
+
+/* ---- tokenize.c ---- */
+
+/* `bluc tokenize` with the words behind it: the exit status. */
+int blu_tokenize_main(int argc, char **argv);
 #endif

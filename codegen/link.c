@@ -72,19 +72,19 @@ static bool save(int fd, const char *path) {
 }
 
 /* The symbol that lld gives to the start of a binary input: its path with other characters than letters and digits replaced. */
-static void embedded_symbol(int fd, char definition[static 96]) {
-  snprintf(definition, 96, "--defsym=blu_embedded=_binary__proc_self_fd_%d_start", fd);
+static void attach_symbol(const BluAttached *a, char definition[static 96]) {
+  snprintf(definition, 96, "--defsym=%s=_binary__proc_self_fd_%d_start", a->symbol, a->fd);
 }
 
-bool blu_link(const char *path, const BluObject *object, int n, int embedded, char **error) {
+bool blu_link(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error) {
   enum { RUNTIME, LAST, RESULT, FIRST };
   struct { const void *bytes; size_t size; char path[64]; int fd; } file[FIRST + BLU_LINK_MOST] = {
     [RUNTIME] = {blu_runtime_object, (size_t)(blu_runtime_object_end - blu_runtime_object), "", -1},
     [LAST] = {blu_crtn_object, (size_t)(blu_crtn_object_end - blu_crtn_object), "", -1},
     [RESULT] = {"", 0, "", -1}};
-  const char *args[20 + BLU_LINK_MOST] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z",
+  const char *args[20 + BLU_LINK_MOST + 3 * BLU_ATTACHED] = {"ld.lld", "-static", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z",
                                           "noexecstack", "-o", "-"};
-  char weights[64], symbol[96];
+  char place[BLU_ATTACHED][64], symbol[BLU_ATTACHED][96];
   int files = FIRST + n, nargs = 10;
   bool good = true;
   for (int i = FIRST; i < files; i++) file[i].bytes = object[i - FIRST].bytes, file[i].size = object[i - FIRST].size, file[i].fd = -1;
@@ -92,10 +92,11 @@ bool blu_link(const char *path, const BluObject *object, int n, int embedded, ch
   args[nargs++] = file[RUNTIME].path;
   for (int i = FIRST; i < files; i++) args[nargs++] = file[i].path;
   args[nargs++] = file[LAST].path;
-  if (embedded >= 0) {
-    snprintf(weights, sizeof weights, "/proc/self/fd/%d", embedded);
-    embedded_symbol(embedded, symbol);
-    args[nargs++] = "--format=binary", args[nargs++] = weights, args[nargs++] = symbol;
+  for (int i = 0; i < BLU_ATTACHED; i++) {
+    if (attached[i].fd < 0) continue;
+    snprintf(place[i], sizeof place[i], "/proc/self/fd/%d", attached[i].fd);
+    attach_symbol(&attached[i], symbol[i]);
+    args[nargs++] = "--format=binary", args[nargs++] = place[i], args[nargs++] = symbol[i];
   }
   if (good) good = link_to(file[RESULT].fd, nargs, args, error) && save(file[RESULT].fd, path);
   if (!good && !*error) *error = strdup(strerror(errno));

@@ -350,8 +350,8 @@ static LLVMValueRef function(Program *p, MlirOperation f, Slots *tensors, Slots 
   Cost cost;
   int64_t nlaunch, nslots = own.n, commit = int_attr(f, "blu.commit");
   LLVMValueRef launch = launches(p, f, NULL, &nlaunch, &commit, &cost), slots = finish_slots(p, &own);
-  return record(p, 8, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
-                                       number(p, commit), number(p, cost.flops), number(p, cost.bytes)});
+  return record(p, 9, (LLVMValueRef[]){string(p, text_attr(f, "sym_name")), slots, number(p, nslots), launch, number(p, nlaunch),
+                                       number(p, commit), number(p, cost.flops), number(p, cost.bytes), number(p, int_attr(f, "blu.bytes"))});
 }
 
 /* ---- the program ---- */
@@ -444,6 +444,34 @@ static bool compile_kernels(Program *p) {
   return good;
 }
 
+int64_t blu_program_vocabulary(MlirModule planned) {
+  MlirOperation f = blu_func_find(planned, BLU_DECODE);
+  BluPort input[2], output = {0};
+  int inputs = 0, outputs = 0;
+  if (mlirOperationIsNull(f)) return 0;
+  for (int i = 0; i < blu_func_nargs(f); i++) {
+    BluPort port = blu_func_arg(f, i);
+    if (strcmp(port.role, "input")) continue;
+    if (inputs < 2) input[inputs] = port;
+    inputs++;
+  }
+  for (int i = 0; i < blu_func_nresults(f); i++) {
+    BluPort port = blu_func_result(f, i);
+    if (!strcmp(port.role, "output")) output = port, outputs++;
+  }
+  if (inputs != 2 || outputs != 1) return 0;
+  BluType token = input[0].type, at = input[1].type, logits = output.type;
+  bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at.elem == BLU_I32 && at.rank == 0 &&
+              (logits.elem == BLU_F32 || logits.elem == BLU_F64 || logits.elem == BLU_BF16 || logits.elem == BLU_F16) && logits.rank == 2 && logits.dim[0] == 1;
+  return fits ? logits.dim[1] : 0;
+}
+
+/* The runtime's command, where there is something to sample from: else the linker leaves its code out. */
+static LLVMValueRef sampler(Program *p) {
+  if (!blu_program_vocabulary(p->planned)) return LLVMConstNull(p->ptr);
+  return LLVMAddFunction(p->module, "blu_sample_run", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address */
+}
+
 static void emit_table(Program *p) {
   int64_t scratch = (p->scratch + BLU_ABI_ALIGN - 1) / BLU_ABI_ALIGN * BLU_ABI_ALIGN; /* of kernels; the frame follows */
   MlirOperation module = mlirModuleGetOperation(p->planned);
@@ -474,7 +502,9 @@ static void emit_table(Program *p) {
     number(p, scratch + int_attr(module, "blu.frame")), number(p, scratch), number(p, p->loop_offsets),
     tensor, number(p, ntensors), scalar, number(p, nscalars), array(p, p->function, functions, n), number(p, n),
     p->info->embedded_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_embedded") : LLVMConstNull(p->ptr),
-    number(p, p->info->embedded_bytes), LLVMConstNull(p->ptr), number(p, 0)};
+    number(p, p->info->embedded_bytes), LLVMConstNull(p->ptr), number(p, 0), sampler(p),
+    p->info->tokenizer_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_tokenizer") : LLVMConstNull(p->ptr),
+    number(p, p->info->tokenizer_bytes)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);
@@ -489,7 +519,7 @@ bool blu_program_emit(LLVMModuleRef m, MlirModule planned, const BluProgramInfo 
   p.slot = structure(&p, 12, (LLVMTypeRef[]){p.ptr, p.i32, p.i32, p.i32, p.i32, LLVMArrayType2(p.i64, BLU_ABI_RANK), p.i64, p.i64, p.i64, p.f64,
                                                      p.ptr, p.ptr});
   p.launch = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.ptr, p.ptr, p.i64, p.ptr});
-  p.function = structure(&p, 8, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64});
+  p.function = structure(&p, 9, (LLVMTypeRef[]){p.ptr, p.ptr, p.i64, p.ptr, p.i64, p.i64, p.i64, p.i64, p.i64});
   p.good = compile_kernels(&p);
   if (p.good) emit_table(&p);
   for (size_t i = 0; i < p.kernels.size; i++) free(p.kernels.slot[i].value);

@@ -1,4 +1,7 @@
-/* weights.c - the file of `--embed`: its tensors against the program's, by the reader that the trainer will use. */
+/* weights.c - what is put into a trainer as it is. The file of `--embed`: its tensors against the program's, by the reader that the trainer
+ * will use; and the tokenizer of `--tokenizer`, likewise. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "dialects/memory.h"
 #include "runtime/safetensors.h"
+#include "runtime/tokenizer.h"
 
 /* Code of the small model reaches 2 GiB; the rest of the program is far smaller than what is left. */
 enum { MOST_BYTES = 2040 << 20 };
@@ -70,6 +74,35 @@ int blu_weights_open(const char *path, MlirModule planned, int64_t *bytes, uint6
     if (good) return fd;
     close(fd);
   }
+  *error = strdup(err.text);
+  return -1;
+}
+
+/* ---- the file of --tokenizer ---- */
+
+static bool check_tokenizer(BluError *err, const char *path, MlirModule planned, int fd, int64_t *bytes) {
+  struct stat info;
+  int64_t vocabulary = blu_program_vocabulary(planned);
+  if (!vocabulary) return blu_error_set(err, "%s: this program has no entry to sample from: `entry decode(token: i32[1], at: i32) -> float[1, V]`", path);
+  if (fstat(fd, &info) || !S_ISREG(info.st_mode)) return blu_error_set(err, "%s: not a file that can be read", path);
+  *bytes = info.st_size;
+  if (!*bytes || *bytes > MOST_BYTES / 2) return blu_error_set(err, "%s: %lld bytes are no tokenizer", path, (long long)*bytes);
+  void *map = mmap(NULL, (size_t)*bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (map == MAP_FAILED) return blu_error_set(err, "%s: can't be mapped", path);
+  BluTokenizer *t = blu_tokenizer_parse(err, path, map, *bytes);
+  munmap(map, (size_t)*bytes);
+  bool good = t && (blu_tokenizer_count(t) <= vocabulary || blu_error_set(err, "%s: it has %lld tokens, but this program knows %lld", path,
+                                                                          (long long)blu_tokenizer_count(t), (long long)vocabulary));
+  blu_tokenizer_free(t);
+  return good;
+}
+
+int blu_tokenizer_attach(const char *path, MlirModule planned, int64_t *bytes, char **error) {
+  BluError err;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) blu_error_set(&err, "cannot open %s: %s", path, strerror(errno));
+  else if (check_tokenizer(&err, path, planned, fd, bytes)) return fd;
+  else close(fd);
   *error = strdup(err.text);
   return -1;
 }

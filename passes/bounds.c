@@ -1,5 +1,6 @@
 /* bounds.c - labels of a cross-entropy over C classes lie in [0, C), ids of a gather in [0, rows): noted as blu.bound at the data
- * argument that they come from, so that the trainer can check a data set once, before the first step, and name the row. */
+ * argument that they come from, so that the trainer can check a data set once, before the first step, and name the row; and at inputs of
+ * entries, which `predict` checks, and from which `sample` knows how many positions there are. */
 #include <stdlib.h>
 #include <string.h>
 #include "passes_internal.h"
@@ -38,7 +39,7 @@ bool blu_pass_bounds(MlirModule m) {
       int arg = (int)mlirBlockArgumentGetArgNumber(from);
       BluPort p = blu_func_arg(funcs[k], arg);
       int64_t bound = table.dim[blu_is(ops[i], "gather") ? 0 : table.rank - 1];
-      if (strcmp(p.role, "data") || (p.bound && p.bound <= bound) || has_ignored(ops, n, from, bound)) continue;
+      if ((strcmp(p.role, "data") && strcmp(p.role, "input")) || (p.bound && p.bound <= bound) || has_ignored(ops, n, from, bound)) continue;
       p.bound = bound;
       blu_func_set_arg(funcs[k], arg, &p);
     }

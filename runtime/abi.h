@@ -8,7 +8,7 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 5
+#define BLU_ABI 6
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
@@ -121,12 +121,19 @@ typedef struct {
   int64_t launches, commit;
   int64_t flops;      /* of one run: 2 per multiply-add of the matrix products, nothing else counted */
   int64_t bytes;      /* of one run: what its launches read and write, each operand and result once */
+  int64_t own_bytes;  /* of the arena, behind what is kept */
 } BluFunction;
 
 /* Processor features that the code was compiled for (BluProgram.cpu). */
 enum { BLU_CPU_V2 = 1, BLU_CPU_V3 = 2, BLU_CPU_V4 = 3 };
 
-typedef struct {
+/* Of the runtime; see runtime_internal.h. */
+struct BluProgram;
+struct BluError;
+struct BluOptions;
+typedef _Bool BluSample(struct BluError *err, const struct BluProgram *program, const struct BluOptions *options, double *run);
+
+typedef struct BluProgram {
   uint32_t abi;                 /* BLU_ABI */
   int32_t cpu;                  /* BLU_CPU_...: x86-64 level that the code needs */
   const char *model;            /* name of the model: the file's stem */
@@ -155,7 +162,17 @@ typedef struct {
   int64_t embedded_bytes;
   const BluImage *image;        /* code for devices; the arena is then the device's */
   int64_t images;               /* 0: all code is for the CPU */
+  BluSample *sample;            /* blu_sample_run, in a program with an entry to sample from; else NULL, and its code is not in the program */
+  const char *tokenizer;        /* a tokenizer.json, for `sample`; NULL: none */
+  int64_t tokenizer_bytes;
 } BluProgram;
+
+/* The function named so is an entry to sample from if it takes an i32[1], a token, and an i32, its position from 0, and gives one
+ * tensor float[1, V], the logits of the token that follows. What it has to remember is in tensors of role CACHE. */
+#define BLU_DECODE "decode"
+
+/* runtime/sample.c: the command `sample`. */
+_Bool blu_sample_run(struct BluError *err, const struct BluProgram *program, const struct BluOptions *options, double *run);
 
 extern const BluProgram blu_program;
 

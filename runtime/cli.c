@@ -5,7 +5,7 @@
 
 #include "ranks_internal.h"
 
-typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_SET } OptionKind;
+typedef enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_SHARE, OPTION_SET, OPTION_STOP } OptionKind;
 
 static const struct {
   const char *name, *value, *help;
@@ -25,6 +25,16 @@ static const struct {
     {"--heads", "N", "heads of attention, for --format llmc where the program has no caches that tell", OPTION_NUMBER, PLACE(heads), 1},
     {"--merge", NULL, "add adapters to the weights that they adapt, and write these alone", OPTION_FLAG, PLACE(merge), 0},
     {"--ignore", "PATTERN", "leave out the tensors of the file that match (*, ?) and that the program lacks", OPTION_TEXT, PLACE(ignore), 0},
+    {"--tokenizer", "FILE", "what tokens stand for: a tokenizer.json, or vocab.bpe beside encoder.json (default: the embedded one, else bytes)",
+     OPTION_TEXT, PLACE(tokenizer), 0},
+    {"--prompt", "TEXT", "text to go on with (default: the start of a text)", OPTION_TEXT, PLACE(prompt), 0},
+    {"--tokens", "N", "tokens to sample, at most (default 200)", OPTION_NUMBER, PLACE(tokens), 0},
+    {"--temperature", "X", "what logits are divided by (default 1); 0: always the most probable token", OPTION_REAL, PLACE(temperature), 0},
+    {"--top-k", "N", "from the N most probable tokens only (default 0: all)", OPTION_NUMBER, PLACE(top_k), 0},
+    {"--top-p", "X", "from the most probable tokens that together have probability X (default 1: all)", OPTION_SHARE, PLACE(top_p), 0},
+    {"--min-p", "X", "from tokens at least X times as probable as the first (default 0: all)", OPTION_SHARE, PLACE(min_p), 0},
+    {"--logits", "FILE", "also write the logits behind each token, prompt included, to an .npy file", OPTION_TEXT, PLACE(logits), 0},
+    {"--stop", "TEXT", "end before this text; may be given several times", OPTION_STOP, PLACE(stop), 0},
     {"--epochs", "N", "train for N epochs", OPTION_NUMBER, PLACE(epochs), 0},
     {"--steps", "N", "train until N steps are done", OPTION_NUMBER, PLACE(steps), 0},
     {"--accumulate", "N", "micro-batches per step and rank, if the program sets `accumulate` (default: as it says)", OPTION_NUMBER,
@@ -37,7 +47,7 @@ static const struct {
     {"--max-minutes", "X", "stop with a checkpoint after X minutes", OPTION_REAL, PLACE(minutes), 0},
     {"--patience", "N", "stop after N evaluations without a lower test loss", OPTION_NUMBER, PLACE(patience), 1},
     {"--shard", "R/N", "train on part R of N, from 0: each N-th example of an epoch's order", OPTION_TEXT, PLACE(shard), 0},
-    {"--seed", "N", "seed of initial values, data order and random ops (default 1)", OPTION_NUMBER, PLACE(seed), 0},
+    {"--seed", "N", "seed of initial values, data order, random ops and samples (default 1)", OPTION_NUMBER, PLACE(seed), 0},
     {"--threads", "N", "threads (default: the CPUs granted); results don't depend on it", OPTION_NUMBER,
      PLACE(threads), 1},
     {"--set", "NAME=VALUE", "set a run value of the program; may be given several times", OPTION_SET, PLACE(set), 0},
@@ -100,6 +110,14 @@ static bool store(BluError *err, BluOptions *options, int which, const char *val
       if (options->sets == BLU_CLI_SETS) return blu_error_set(err, "more than %d options --set", BLU_CLI_SETS);
       options->set[options->sets++] = value;
       return true;
+    case OPTION_STOP:
+      if (!*value) return blu_error_set(err, "option --stop needs a text that isn't empty");
+      if (options->stops == BLU_CLI_STOPS) return blu_error_set(err, "more than %d options --stop", BLU_CLI_STOPS);
+      options->stop[options->stops++] = value;
+      return true;
+    case OPTION_SHARE:
+      return (blu_text_double(value, (double *)(void *)place) && *(double *)(void *)place >= 0 && *(double *)(void *)place <= 1) ||
+             blu_error_set(err, "option %s needs a number from 0 to 1, not '%s'", name, value);
     case OPTION_REAL:
       return (blu_text_double(value, (double *)(void *)place) && *(double *)(void *)place >= 0) ||
              blu_error_set(err, "option %s needs a number from 0, not '%s'", name, value);
@@ -124,7 +142,7 @@ static bool store_file(BluError *err, const BluCommand *command, BluOptions *opt
 bool blu_cli_parse(BluError *err, const BluCommand *command, int words, char **word, BluOptions *options) {
   *options = (BluOptions){.epochs = -1, .steps = -1, .accumulate = -1, .seed = -1, .threads = -1, .eval_every = -1,
                           .save_every = -1, .log_every = -1, .keep = -1, .patience = -1, .timeout = 30, .minutes = -1,
-                          .ranks = -1, .rank = -1, .rank_timeout = 300, .heads = -1};
+                          .ranks = -1, .rank = -1, .rank_timeout = 300, .heads = -1, .tokens = -1, .top_k = -1, .temperature = -1, .top_p = -1, .min_p = -1};
   for (int i = 0; i < words; i++) {
     char name[64];
     const char *equals = strncmp(word[i], "--", 2) ? NULL : strchr(word[i], '=');

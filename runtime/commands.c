@@ -81,6 +81,13 @@ static int command_predict(const BluProgram *program, const BluOptions *options)
   return run_with_values(program, options, blu_predict_run);
 }
 
+static int command_sample(const BluProgram *program, const BluOptions *options) {
+  BluError err;
+  if (program->sample) return run_with_values(program, options, program->sample);
+  blu_error_set(&err, "this program has no entry to sample from: `entry " BLU_DECODE "(token: i32[1], at: i32) -> float[1, V]`");
+  return fail(&err, BLU_EXIT_FAILED);
+}
+
 static int command_import(const BluProgram *program, const BluOptions *options) {
   return run_with_values(program, options, blu_transfer_import);
 }
@@ -120,8 +127,8 @@ static int command_source(const BluProgram *program, const BluOptions *options) 
 }
 
 static int command_licenses(const BluProgram *program, const BluOptions *options) {
-  (void)program, (void)options;
-  blu_licenses_print(stdout);
+  (void)options;
+  blu_licenses_print(stdout, program->sample);
   return BLU_EXIT_OK;
 }
 
@@ -139,6 +146,9 @@ static const BluCommand commands[] = {
      " --checkpoint --out --entry --output --threads --set --timeout ",
      "./trainer predict image=digits.npy --checkpoint run1/best --output classes.csv", command_predict, BLU_CLI_FILES,
      "[NAME=]FILE  .npy, .csv or IDX file (also with .gz) for each input of the entry, by name or in order"},
+    {"sample", "go on with a text, by the entry `" BLU_DECODE "` of a language model",
+     " --checkpoint --out --tokenizer --prompt --tokens --temperature --top-k --top-p --min-p --stop --logits --seed --threads --set --timeout --quiet ",
+     "./trainer sample --prompt 'In the beginning' --tokens 100 --temperature 0.8 --top-k 40", command_sample, 0, NULL},
     {"info", "what this program is: parameters, functions, memory", " --data --threads --timeout --plan ",
      "./trainer info --threads 2", command_info, 0, NULL},
     {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output --format --dtype --heads --merge ",
@@ -161,7 +171,8 @@ static const char exit_codes[] =
 
 static void print_overview(FILE *file, const BluProgram *program) {
   fprintf(file, "%s: a trainer made by %s\n\ncommands:\n", program->model, program->compiler);
-  for (int i = 0; i < COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+  for (int i = 0; i < COMMANDS; i++)
+    if (commands[i].run != command_sample || program->sample) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
   fprintf(file, "  %-10s print this help, or that of a command\n\nexample:\n  ./trainer train --help\n%s", "help",
           exit_codes);
 }

@@ -47,6 +47,7 @@ bool blu_evaluate_function(BluError *err, const BluProgram *program, const char 
 bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions *options, double *run) {
   const BluFunction *eval;
   if (!blu_evaluate_function(err, program, "eval", &eval)) return false;
+  BluProgram part = blu_program_for(program, eval);
   char *path = NULL, *text = NULL;
   if (!blu_cli_checkpoint(err, program, options, &path)) return false;
   BluData data = {0};
@@ -54,7 +55,7 @@ bool blu_evaluate_run(BluError *err, const BluProgram *program, const BluOptions
   BluError warning;
   BluDataWish wish = {.dir = options->data, .seconds = options->timeout};
   bool good = blu_data_open(err, &data, program, eval, BLU_SPLIT_TEST, &wish) &&
-              blu_exec_open(err, &exec, program, run, blu_cli_threads(options), blu_host_memory(data.bytes)) &&
+              blu_exec_open(err, &exec, &part, run, blu_cli_threads(options), blu_host_memory(data.bytes)) &&
               blu_checkpoint_load(err, program, exec.arena.base, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good) {

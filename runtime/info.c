@@ -148,6 +148,7 @@ void blu_info_print(const BluProgram *program, const BluOptions *options) {
     printf("  %.*s\n", (int)strcspn(line, "\n"), line);
   if (program->embedded)
     printf("embedded    %" PRId64 " bytes: a new training, eval, predict and export start with these parameters\n", program->embedded_bytes);
+  if (program->tokenizer) printf("tokenizer   %" PRId64 " bytes: sample takes it\n", program->tokenizer_bytes);
   print_tensors(program, BLU_ROLE_PARAM, "parameters");
   print_trained(program);
   print_tensors(program, BLU_ROLE_STATE, "state");

@@ -28,6 +28,7 @@ typedef struct {
 
 typedef struct {
   const BluFunction *entry;
+  BluProgram program; /* with the memory that the entry needs */
   Input input[BLU_CLI_FILES];
   Output output[BLU_CLI_FILES];
   int inputs, outputs;
@@ -259,7 +260,7 @@ static bool predict(BluError *err, Predict *p, BluExec *exec, const BluProgram *
   char word[64] = "0";
   for (int i = 0; i < p->inputs; i++)
     held += p->input[i].bytes.map ? 0 : p->input[i].bytes.size + p->input[i].csv.rows * p->input[i].csv.columns * 8;
-  bool good = blu_exec_open(err, exec, program, run, blu_cli_threads(options), blu_host_memory(held)) &&
+  bool good = blu_exec_open(err, exec, &p->program, run, blu_cli_threads(options), blu_host_memory(held)) &&
               blu_checkpoint_load(err, program, exec->arena.base, path, false, &text, &warning) &&
               blu_train_state_values(err, program, options, text, run);
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
@@ -274,6 +275,7 @@ bool blu_predict_run(BluError *err, const BluProgram *program, const BluOptions 
   Predict p = {.entry = find_entry(err, program, options->entry)};
   BluExec exec = {0};
   if (!p.entry) return false;
+  p.program = blu_program_for(program, p.entry);
   for (int i = 0; i < BLU_CLI_FILES; i++) p.output[i].fd = -1;
   bool good = predict(err, &p, &exec, program, options, run);
   blu_exec_close(&exec);

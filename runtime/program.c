@@ -51,6 +51,12 @@ bool blu_function_is_entry(const BluFunction *function) {
   return true;
 }
 
+BluProgram blu_program_for(const BluProgram *program, const BluFunction *function) {
+  BluProgram part = *program;
+  part.arena_bytes = program->kept_bytes + (function ? function->own_bytes : 0);
+  return part;
+}
+
 int64_t blu_function_batch(const BluFunction *function) {
   const BluSlot *slot = blu_function_slot(function, BLU_ROLE_DATA, NULL);
   return slot && slot->rank ? slot->dim[0] : 0;

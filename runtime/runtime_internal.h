@@ -53,6 +53,8 @@ const BluFunction *blu_program_function(const BluProgram *program, const char *n
 /* The first slot of `role`, and of `name` unless that is NULL; NULL if there is none. */
 const BluSlot *blu_function_slot(const BluFunction *function, int32_t role, const char *name);
 bool blu_function_is_entry(const BluFunction *function); /* an `entry` of the program, not one of the train block's */
+/* The program with an arena that is as large as one function needs, which may be far less than training does; NULL: as what is kept. */
+BluProgram blu_program_for(const BluProgram *program, const BluFunction *function);
 /* Size of the batch: leading dimension of the function's DATA slots; 0 if it has none. */
 int64_t blu_function_batch(const BluFunction *function);
 /* `run` values are kept in an array with one double per scalar of the program; other scalars leave theirs unused. */
@@ -278,17 +280,20 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 #define BLU_CLI_SETS 64
 #define BLU_CLI_FILES 16
+#define BLU_CLI_STOPS 16
 
-typedef struct {
+typedef struct BluOptions {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format;
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format, *tokenizer, *prompt, *logits;
   const char *master;                    /* "HOST:PORT" of rank 0 */
   int64_t ranks, rank;                   /* -1: not given, here and below */
   int64_t epochs, steps, accumulate, seed, threads, heads;
-  int64_t eval_every, save_every, log_every, keep, patience, timeout, rank_timeout;
-  double minutes;
+  int64_t eval_every, save_every, log_every, keep, patience, timeout, rank_timeout, tokens, top_k;
+  double minutes, temperature, top_p, min_p;
   const char *set[BLU_CLI_SETS];
   int64_t sets;
+  const char *stop[BLU_CLI_STOPS];       /* texts that end a sample */
+  int64_t stops;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
   bool resume, quiet, plan, help, dry_run, profile, tensorboard, merge;
@@ -314,7 +319,27 @@ bool blu_cli_shard(const char *text, int64_t *part, int64_t *parts);
  * program; an error without. */
 bool blu_cli_checkpoint(BluError *err, const BluProgram *program, const BluOptions *options, char **path);
 
-/* --- train_open.c, evaluate.c, predict.c, transfer.c, info.c, plot.c, licenses.c: the commands ----------------------- */
+/* --- sampler.c: which token follows ------------------------------------------------------------------------------- */
+
+/* As in Hugging Face's transformers, and in this order: logits are divided by the temperature; top_k leaves those that are not less than the
+ * k-th greatest; top_p the fewest of the most probable whose probabilities sum to p at least; min_p those whose probability is at least
+ * min_p times the greatest. Of equals, top_p leaves the lower ids first. One is always left. */
+typedef struct {
+  double temperature; /* 0: the greatest, of equals the lowest id */
+  int64_t top_k;      /* 0: all */
+  double top_p;       /* 1: all */
+  double min_p;       /* 0: all */
+} BluSampling;
+
+/* Fills weight[count] with what draws are proportional to: 0 for those left out. A logit of -infinity is left out. False: one is NaN or
+ * infinite, or none is left. */
+bool blu_sampling_weights(const BluSampling *sampling, const double *logit, int64_t count, double *weight);
+/* The first id whose share, and those of the ids below it, exceed u, in [0, 1). */
+int64_t blu_sampling_draw(const double *weight, int64_t count, double u);
+/* A number in [0, 1) that depends on seed and number alone. */
+double blu_sampling_uniform(int64_t seed, int64_t number);
+
+/* --- train_open.c, evaluate.c, predict.c, transfer.c, info.c, plot.c, licenses.c: the commands (sample.c: abi.h) ------------ */
 
 /* What signals asked for: the number of the one that stops the run, or 0; a checkpoint; set by main's handler, or by a signal to another rank. */
 extern volatile sig_atomic_t blu_train_signal, blu_train_save;
@@ -332,7 +357,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
 
 void blu_info_print(const BluProgram *program, const BluOptions *options);
 bool blu_plot_run(BluError *err, const BluProgram *program, const BluOptions *options);
-void blu_licenses_print(FILE *file);
+void blu_licenses_print(FILE *file, bool sampling); /* with the licenses of what `sample` takes */
 
 /* --- commands.c --------------------------------------------------------------------------------------------------- */
 

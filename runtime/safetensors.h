@@ -8,7 +8,7 @@
 
 /* --- text.c: errors ----------------------------------------------------------------------------------------------- */
 
-typedef struct {
+typedef struct BluError {
   char text[2000]; /* what went wrong, without a final newline */
 } BluError;
 

@@ -95,7 +95,8 @@ static bool parse_format(BluError *err, const BluOptions *options, const char *o
 static bool load_model(BluError *err, const BluProgram *program, const BluOptions *options, BluArena *arena, char **from, int64_t *merged) {
   char *text = NULL;
   BluError warning;
-  bool good = blu_cli_checkpoint(err, program, options, from) && blu_arena_open(err, arena, program, 0, blu_host_memory(0)) &&
+  BluProgram kept = blu_program_for(program, NULL);
+  bool good = blu_cli_checkpoint(err, program, options, from) && blu_arena_open(err, arena, &kept, 0, blu_host_memory(0)) &&
               blu_checkpoint_load(err, program, arena->base, *from, false, &text, &warning) &&
               (!options->merge || blu_adapter_merge(err, program, arena, merged));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
@@ -161,8 +162,9 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   if (!options->files) return blu_error_set(err, "import needs a file or folder: import FILE.safetensors");
   char *out = blu_cli_out(program, options), *text = NULL;
   BluExec exec = {0};
+  BluProgram part = blu_program_for(program, blu_program_function(program, "init"));
   int lock = -1;
-  bool good = blu_exec_open(err, &exec, program, run, blu_cli_threads(options), blu_host_memory(0));
+  bool good = blu_exec_open(err, &exec, &part, run, blu_cli_threads(options), blu_host_memory(0));
   exec.seed = options->seed >= 0 ? options->seed : 1;
   good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;

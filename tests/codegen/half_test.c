@@ -104,6 +104,41 @@ static void compiled(Setting set) {
   }
 }
 
+/* ---- formats of other widths ---- */
+
+static const Half others[] = {{"1/4/3", BLU_F32, 0, 4, 3}, {"1/5/2", BLU_F32, 0, 5, 2}, {"1/6/9", BLU_F32, 0, 6, 9}, {"1/8/7", BLU_F32, 0, 8, 7}};
+
+static void check_format(const Half *h, double x, double want) {
+  BluFormat f = {h->exponent, h->mantissa, true, false};
+  double got = blu_format_round(&f, x);
+  checks++;
+  if (!same(got, want)) fail("rounding to the format", h->name, x, got, want);
+}
+
+static void other_widths(const Half *h) {
+  for (unsigned bits = 0; bits < 1u << (1 + h->exponent + h->mantissa); bits++) {
+    double x = meaning(h->exponent, h->mantissa, bits), next = meaning(h->exponent, h->mantissa, bits + 1);
+    check_format(h, x, x);
+    if (!isfinite(x)) continue;
+    double step = isinf(next) ? x - meaning(h->exponent, h->mantissa, bits - 1) : next - x, middle = x + step / 2;
+    check_format(h, middle, bits & 1 ? next : x);
+    check_format(h, nextafter(middle, x), x);
+    check_format(h, nextafter(middle, 2 * x + step), next);
+  }
+}
+
+static void compiled_formats(Setting set) {
+  set.tolerance = 0;
+  set.fill = all_ties;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (int options = 0; options < 4; options++) {
+      now = &others[i];
+      harness_check(&set, "func.func @f(%%a: tensor<400000xf32>) -> tensor<400000xf32> {\n"
+            "%%r = blu.round_to %%a {exponent = %d, mantissa = %d, denormals = %s, saturate = %s} : (tensor<400000xf32>) -> tensor<400000xf32>\n"
+            "return %%r : tensor<400000xf32>\n}", now->exponent, now->mantissa, options & 1 ? "false" : "true", options & 2 ? "true" : "false");
+    }
+}
+
 /* ---- sums ---- */
 
 static void ones(int arg, void *tensor, int64_t n) {
@@ -131,6 +166,7 @@ int main(void) {
   Setting set;
   harness_start(&set);
   for (size_t i = 0; i < sizeof halves / sizeof *halves; i++) definitions(&halves[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) other_widths(&others[i]);
   BluCpu native;
   blu_cpu_parse("native", &native);
   for (int level = 2; level <= native.level; level++) {
@@ -138,6 +174,7 @@ int main(void) {
     snprintf(name, sizeof name, "v%d", level);
     blu_cpu_parse(name, &set.cpu);
     compiled(set);
+    compiled_formats(set);
     long_sums(set);
   }
   mlirContextDestroy(set.ctx);

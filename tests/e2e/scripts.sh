@@ -2,11 +2,11 @@
 # what tests/run.sh itself and a fresh machine are for.
 . "$(dirname "$0")/common.sh"
 
-for script in models/demo.sh tests/run.sh .ci/run; do
+for script in models/demo.sh models/text.sh tests/run.sh .ci/run; do
   [ -x "$top/$script" ] || fail "$script can't be executed"
   run 0 bash -n "$top/$script"
 done
-for script in models/demo.sh tests/run.sh; do
+for script in models/demo.sh models/text.sh tests/run.sh; do
   run 0 "$top/$script" --help
   says "^usage: $script"
   says '^exit status: 0 '

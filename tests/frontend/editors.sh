@@ -7,7 +7,7 @@ for word in $(sed -n 's/^"\([a-z]*\)" *{ return [A-Z]*; }$/\1/p' lexer.l); do
     grep -qw -- "$word" $file || { echo "FAIL $file lacks the reserved word $word"; failed=1; }
   done
 done
-"$bluc" --help | grep -v '\./' | grep -o -- '--[a-z-]*' | sort -u | while read -r option; do
+{ "$bluc" --help; "$bluc" tokenize --help; } | grep -v '\./' | grep -o -- '--[a-z-]*' | sort -u | while read -r option; do
   for file in shell/bluc.1 shell/bluc.bash shell/_bluc; do
     sed 's/\\-/-/g' $file | grep -qF -- "$option" || echo "FAIL $file lacks the option $option"
   done

@@ -13,6 +13,10 @@ case $name in
 esac
 # Numbers of the trainer; losses are means of numbers whose rounding cancels.
 single=1e-5 loss=1e-6
+case $name in # a sum in f32 may be on the other side of a tie: then one number of the type stands for its neighbour
+  bf16) single=8e-3 loss=1e-3 ;;
+  f16) single=1e-3 loss=2e-4 ;;
+esac
 
 # Compares with a file, or with standard input; everything is shown, the first that fail also as the reason.
 holds_to() { "$golden" "$@" > held || { fail "golden $*"; grep FAILED held | head -n 5; }; sed 's/^/  /' held; }

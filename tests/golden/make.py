@@ -495,9 +495,50 @@ def schedules():
     print("schedules:", *(f"{k} {v[0]:.4g}..{v[-1]:.4g}" for k, v in rates.items()))
 
 
+def half(name, dtype):
+    """Every operation in double, its result rounded to dtype. The way back rounds too: the cotangent of a conversion has the type it came from."""
+    r, B = Random(23), 16
+    def to(x):
+        return x.to(dtype).double()
+
+    class Tanh(torch.autograd.Function):  # its gradient is made of the rounded result, as that of PyTorch's kernel is
+        @staticmethod
+        def forward(c, x):
+            c.y = to(x.tanh())
+            return c.y
+
+        @staticmethod
+        def backward(c, ct):
+            return ct * (1 - c.y * c.y)
+
+    def dense(p, n, x):
+        return to(to(x @ to(p[n + ".weight"]).T) + to(p[n + ".bias"]))
+
+    def logits(p, d):
+        x = dense(p, "a", to(d["x"]))
+        x = to(F.layer_norm(x, x.shape[-1:], to(p["norm.weight"]), to(p["norm.bias"]), float(np.float32(1e-5))))
+        return dense(p, "b", to(Tanh.apply(x)))
+
+    def step(p, s, d):
+        return F.cross_entropy(logits(p, d), d["y"], reduction="sum"), 1.0 * B
+
+    def native(p, d):  # PyTorch's own kernels of the type, which add up in f32
+        h = lambda k: p[k].to(dtype)
+        x = d["x"].to(dtype) @ h("a.weight").T + h("a.bias")
+        x = F.layer_norm(x, x.shape[-1:], h("norm.weight"), h("norm.bias"), 1e-5).tanh()
+        return (x @ h("b.weight").T + h("b.bias")).double()
+
+    p = r.linear("a", 5, 12) | r.norm("norm", 12) | r.linear("b", 12, 4)
+    d = {"x": r(B, 5), "y": r.ids(4, B)}
+    here, there = logits(p, d), native(p, d)
+    assert (here - there).abs().max() <= 2 * torch.finfo(dtype).eps * here.abs().max(), "not what PyTorch's kernels give"
+    print(f"{name}: {int((here != there).sum())} of {here.numel()} logits differ from PyTorch's kernels")
+    case(name, p, d, step, output=lambda p, s, d: logits(p, d))
+
+
 CASES = dict(gpt2=gpt2, recipe=recipe, llama=llama, lenet=lenet, conv=conv, lstm=lambda: recurrent("lstm", torch.nn.LSTM, 4),
              gru=lambda: recurrent("gru", torch.nn.GRU, 3), attention=attention, vit=vit, moe=moe, ops=ops, losses=losses, ignored=ignored,
-             optimizers=optimizers, schedules=schedules)
+             optimizers=optimizers, schedules=schedules, bf16=lambda: half("bf16", torch.bfloat16), f16=lambda: half("f16", torch.float16))
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or CASES:
         CASES[chosen]()

@@ -75,7 +75,7 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
   [ -n "$(ls -d killed/step-*[0-9] 2> /dev/null)" ] && resume=--resume
   $fake train --data data --out killed --epochs 1000000 --quiet $resume > output 2>&1 &
   pid=$!
-  until [ -n "$resume" ] || ls -d killed/step-*[0-9] > listed 2>&1; do sleep 0.02; done # of the first one there is something to go on from
+  until [ -n "$resume" ] || ls -d killed/step-*[0-9] > listed 2>&1 || ! kill -0 $pid; do sleep 0.02; done # of the first one there is something to go on from
   sleep 0.0$((i * 37 % 90 + 10))
   kill -9 $pid
   wait $pid 2> /dev/null

@@ -64,10 +64,12 @@ static const BluSlot slots[] = {SLOTS};
 static const BluLaunch init_launches[] = {{.kernel = init, .pieces = 1, .name = "init"}};
 static const BluLaunch launches[] = {{.kernel = look, .pieces = 1, .name = "look"},
                                      {.kernel = update, .pieces = 1, .name = "update"}};
+/* What isn't kept of the arena belongs to any function. */
+#define OWN ((int64_t)sizeof(Arena) - (int64_t)offsetof(Arena, x))
 static const BluFunction functions[] = {
-    {.name = "init", .launch = init_launches, .launches = 1},
-    {.name = "train", .slot = slots, .slots = 6, .launch = launches, .launches = 2, .commit = 1},
-    {.name = "eval", .slot = slots, .slots = 6, .launch = launches, .launches = 1, .commit = 1},
+    {.own_bytes = OWN, .name = "init", .launch = init_launches, .launches = 1},
+    {.own_bytes = OWN, .name = "train", .slot = slots, .slots = 6, .launch = launches, .launches = 2, .commit = 1},
+    {.own_bytes = OWN, .name = "eval", .slot = slots, .slots = 6, .launch = launches, .launches = 1, .commit = 1},
 };
 
 const BluProgram blu_program = {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data_internal.h"
+#include "tokenizer/tokenizer_internal.h"
 #include "transfer_internal.h"
 #include "unit.h"
 
@@ -108,12 +110,51 @@ static void read_text(const uint8_t *bytes, int64_t size) {
   free(text);
 }
 
+/* A tokenizer.json, which then encodes itself and a little more; or, from a '#' on, the merges of a pair of files. */
+static void read_tokenizer(const uint8_t *bytes, int64_t size) {
+  static const char ids[] = "{\"a\":0,\"b\":1,\"ab\":2,\"aba\":3,\"\u0120\":4,\"\u0120a\":5}";
+  static const char text[] = "ab ba  <s>\n\xe2\x96\x81 1\x65\xcc\x81\xff''S <mask> "
+      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbaaaaaaaaaaaaaaaaaaaaabababab";
+  BluError err;
+  const char *data = (const char *)bytes;
+  BluTokenizer *t = size && *data == '#' ? blu_tokenizer_parse_pair(&err, "file", data, size, "ids", ids, (int64_t)strlen(ids))
+                                         : blu_tokenizer_parse(&err, "file", data, size);
+  if (!t) return;
+  BluIds made = {0};
+  blu_tokenizer_encode(&err, t, data, size, false, &made);
+  blu_tokenizer_encode(&err, t, text, (int64_t)strlen(text), true, &made);
+  for (int64_t i = 0, n; i < made.ids; i++) {
+    const char *part = blu_tokenizer_text(t, made.id[i], &n);
+    if (part) blu_file_hash(part, n);
+  }
+  blu_tokenizer_prefix(t, &made.ids);
+  blu_tokenizer_separator(t);
+  free(made.id);
+  blu_tokenizer_free(t);
+}
+
+/* The first line is a pattern, the rest what is looked through; both are normalised, too. */
+static void read_pattern(const uint8_t *bytes, int64_t size) {
+  BluError err;
+  const char *data = (const char *)bytes, *line = size ? memchr(data, '\n', (size_t)size) : NULL;
+  int64_t first = line ? line - data : size;
+  BluText made = {0};
+  blu_code_normalise(&made, data, size, BLU_FORM_NFC);
+  blu_code_normalise(&made, data, size, BLU_FORM_NFD);
+  free(made.text);
+  BluPattern *pattern = blu_pattern_compile(&err, data, first);
+  int64_t a = 0, b = first;
+  while (pattern && b < size && blu_pattern_find(pattern, data, size, b, &a, &b) == 1)
+    if (b <= a) abort(); /* it must go on */
+  blu_pattern_free(pattern);
+}
+
 static const struct {
   const char *name;
   void (*read)(const uint8_t *bytes, int64_t size);
 } readers[] = {{"idx", read_idx},     {"npy", read_npy},   {"csv", read_csv},   {"shard", read_shard},
                {"gzip", read_gzip},   {"safetensors", read_safetensors},       {"text", read_text},
-               {"index", read_index}, {"llmc", read_llmc}};
+               {"tokenizer", read_tokenizer}, {"pattern", read_pattern}, {"index", read_index}, {"llmc", read_llmc}};
 enum { READERS = sizeof readers / sizeof *readers };
 
 #ifdef FUZZ_READER
