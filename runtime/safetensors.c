@@ -1,7 +1,8 @@
 /* safetensors.c - files of named tensors: u64 little-endian length, a JSON header of that length, then the data.
  *
  * The writer sorts by alignment of the type (descending), then by name, and pads the header with spaces to 8 bytes, as
- * the format's own library does. The reader takes nothing on trust: it accepts the JSON of the format and no more. */
+ * the format's own library does; its metadata name PyTorch's layout, without which some readers refuse a file. The reader takes nothing on
+ * trust: it accepts the JSON of the format and no more. The index of a checkpoint in several files is read in the same way. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -289,7 +289,7 @@ static const BluProgram program = {.model = "test", .hash = 7, .tensor = tensors
 
 static void check_header(const char *path) {
   static const char expected[] =
-      "{\"z\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+      "{\"__metadata__\":{\"format\":\"pt\"},\"z\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]},"
       "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[8,12]},"
       "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[12,36]},"
       "\"flag\":{\"dtype\":\"BOOL\",\"shape\":[3],\"data_offsets\":[36,39]}}";
