@@ -159,7 +159,8 @@ static bool write_code(const Options *o, LLVMModuleRef *module, int n, const Blu
   }
   if (o->times) fprintf(stderr, "%9.2f ms  machine code\n", now_ms() - start);
   start = now_ms();
-  good = good && (program ? (o->cuda ? blu_link_device : blu_link)(o->output, object, n, attached, &error) : write_file(o->output, object->bytes, object->size));
+  if (good && program) good = (o->cuda ? blu_link_device : blu_link)(o->output, object, n, attached, &error);
+  else if (good) good = write_file(o->output, object->bytes, object->size);
   if (o->times && program) fprintf(stderr, "%9.2f ms  link\n", now_ms() - start);
   if (error) fprintf(stderr, "bluc: %s: %s\n", o->output, error);
   for (int i = 0; i < n; i++) free(object[i].bytes);

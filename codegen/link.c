@@ -93,7 +93,8 @@ static bool link_as(const Kind *kind, const char *path, const BluObject *object,
   struct { const void *bytes; size_t size; char path[64]; int fd; } file[FIRST + BLU_LINK_MOST] = {
     [RUNTIME] = {kind->runtime.bytes, kind->runtime.size, "", -1}, [LAST] = {kind->last[0].bytes, kind->last[0].size, "", -1},
     [LAST + 1] = {kind->last[1].bytes, kind->last[1].size, "", -1}, [RESULT] = {"", 0, "", -1}};
-  const char *args[30 + BLU_LINK_MOST + 3 * BLU_ATTACHED] = {"ld.lld", "--gc-sections", "--strip-all", "--build-id=none", "--threads=1", "-z", "noexecstack", "-o", "-"};
+  const char *args[30 + BLU_LINK_MOST + 3 * BLU_ATTACHED] = {"ld.lld", "--gc-sections", "--strip-all", "--build-id=none",
+                                                             "--threads=1", "-z", "noexecstack", "-o", "-"};
   char place[BLU_ATTACHED][64], symbol[BLU_ATTACHED][96];
   int files = FIRST + n, nargs = 9;
   for (const char *const *o = kind->option; *o; o++) args[nargs++] = *o;

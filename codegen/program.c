@@ -379,12 +379,23 @@ bool blu_has_code(const BluOp *op) {
   }
 }
 
+/* The first half type among op's operands and result; BLU_ELEMS: none. */
+static BluElem half_of(MlirOperation op) {
+  for (intptr_t i = 0, in = mlirOperationGetNumOperands(op); i < in + mlirOperationGetNumResults(op); i++) {
+    BluElem e = blu_value_type(i < in ? mlirOperationGetOperand(op, i) : mlirOperationGetResult(op, i - in)).elem;
+    if (blu_elem_is_half(e)) return e;
+  }
+  return BLU_ELEMS;
+}
+
 static bool has_code(const Program *p, MlirOperation kernel) {
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     const BluOp *op = blu_op_of(o);
-    if (!op || blu_has_code(op)) continue;
+    BluElem half = op && p->info->cuda ? half_of(o) : BLU_ELEMS;
+    if (!op || (blu_has_code(op) && half == BLU_ELEMS)) continue;
     char text[160];
-    snprintf(text, sizeof text, "`%s` has no code for %s yet", op->name, p->info->cuda ? "CUDA" : "the CPU");
+    if (half == BLU_ELEMS) snprintf(text, sizeof text, "`%s` has no code for %s yet", op->name, p->info->cuda ? "CUDA" : "the CPU");
+    else snprintf(text, sizeof text, "%s has no code for CUDA yet: programs for a GPU compute in f32", blu_elem_name(half));
     mlirEmitError(mlirOperationGetLocation(o), text);
     return false;
   }

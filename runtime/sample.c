@@ -262,7 +262,8 @@ static bool sample(BluError *err, Sample *s, const BluProgram *program, double *
   s->sampling = (BluSampling){.temperature = o->temperature >= 0 ? o->temperature : 1, .top_k = o->top_k >= 0 ? o->top_k : 0,
                               .top_p = o->top_p >= 0 ? o->top_p : 1, .min_p = o->min_p >= 0 ? o->min_p : 0};
   bool good = check_options(err, o) &&
-              (!program->images || blu_error_set(err, "sample is for programs of the processor: compile this one without --target=cuda")) && find_entry(err, s, program) && open_tokenizer(err, s, program) && read_prompt(err, s, &ids) &&
+              (!program->images || blu_error_set(err, "sample is for programs of the processor: compile this one without --target=cuda")) &&
+              find_entry(err, s, program) && open_tokenizer(err, s, program) && read_prompt(err, s, &ids) &&
               blu_cli_checkpoint(err, program, o, &path) && blu_exec_open(err, &s->exec, &s->program, run, o, blu_host_memory(0)) &&
               blu_checkpoint_load(err, program, &s->exec.arena, path, false, &text, &warning) &&
               blu_train_state_values(err, program, o, text, run);

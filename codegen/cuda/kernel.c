@@ -187,7 +187,7 @@ LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool
   Cuda c = {.k = {.func = func, .block = blu_func_block(func), .nin = blu_func_nargs(func), .nout = blu_func_nresults(func)}, .aligned = aligned, .blocks = 1,
             .threads = CUDA_BLOCK};
   Kernel *k = &c.k;
-  blu_emit_init(&k->e, ctx, module, true);
+  blu_emit_init(&k->e, ctx, module, 3 /* it has FMA */);
   bool is_kernel = blu_kernel_info(func, &k->info);
   assert(is_kernel);
   (void)is_kernel;

@@ -27,7 +27,7 @@ typedef struct {
   void (*fill)(int arg, void *tensor, int64_t n); /* writes an argument as it lies in memory; NULL: random ones */
 } Setting;
 
-extern int harness_programs, harness_failures;
+extern int harness_programs, harness_failures, harness_left_out; /* left out: programs in half types, which no device has code for */
 extern bool harness_quiet;                           /* failures are counted and not printed */
 void harness_start(Setting *set);                    /* LLVM's target and a context */
 uint64_t harness_random(void);

@@ -27,6 +27,12 @@ mkdir empty
 PATH=$scratch/empty "$bluc" --target=cuda --arch=100,90 --emit=ptx small.blu > ptx || fail "no PTX"
 grep -q '^\.target sm_90' ptx || fail "not for the oldest architecture"
 grep -q '^// exp_.*: 1 x 32, 0' ptx || fail "no table of kernels"
+# Half types are the processor's: the user's line says so.
+printf 'entry f(x: bf16[4]) -> bf16[4] { x * x }\n' > half.blu
+"$bluc" --target=cuda half.blu -o half > out 2> said
+[ $? -eq 1 ] || fail "a half type: exit status"
+grep -q 'half.blu:1:.*bf16 has no code for CUDA yet' said || fail "a half type: $(cat said)"
+[ ! -e half ] || fail "a half type left a file"
 # The same bytes every time, and other bytes for other architectures.
 for i in 1 2; do "$bluc" --target=cuda --arch=sm_80 --emit=obj small.blu -o $i.o || fail "no object"; done
 cmp 1.o 2.o || fail "another object the second time"

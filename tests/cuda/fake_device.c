@@ -152,13 +152,14 @@ static const BluLaunch eval_launches[] = {LOGITS, LOSSES};
 static const BluLaunch classify_launches[] = {LOGITS};
 static const BluLaunch settings_launches[] = {{.kernel = settings, .name = "settings", .pieces = 1, PLACES(O(stop), O(stop_out), O(epochs_out))}};
 
+#define OWN ((int64_t)sizeof(Arena) + FAKE_EXTRA - O(image)) /* every function may need all */
 static const BluFunction functions[] = {
-    {.name = "init", .launch = init_launches, .launches = 1},
-    {.name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = COUNT(train_launches),
+    {.own_bytes = OWN, .name = "init", .launch = init_launches, .launches = 1},
+    {.own_bytes = OWN, .name = "train", .slot = train_slots, .slots = COUNT(train_slots), .launch = train_launches, .launches = COUNT(train_launches),
      .commit = 8 + (FAKE_POISON > 0), .flops = 4 * N * D * C},
-    {.name = "eval", .slot = eval_slots, .slots = COUNT(eval_slots), .launch = eval_launches, .launches = COUNT(eval_launches), .commit = 4},
-    {.name = "settings", .slot = settings_slots, .slots = COUNT(settings_slots), .launch = settings_launches, .launches = 1, .commit = 1},
-    {.name = "predict", .slot = classify_slots, .slots = COUNT(classify_slots), .launch = classify_launches, .launches = 2, .commit = 2},
+    {.own_bytes = OWN, .name = "eval", .slot = eval_slots, .slots = COUNT(eval_slots), .launch = eval_launches, .launches = COUNT(eval_launches), .commit = 4},
+    {.own_bytes = OWN, .name = "settings", .slot = settings_slots, .slots = COUNT(settings_slots), .launch = settings_launches, .launches = 1, .commit = 1},
+    {.own_bytes = OWN, .name = "predict", .slot = classify_slots, .slots = COUNT(classify_slots), .launch = classify_launches, .launches = 2, .commit = 2},
 };
 
 /* The emulator takes any text for an image: twins are found by its hash. */

@@ -13,7 +13,7 @@ for option in -o -D --cpu --emit --dump-after --verify-each --locations --time -
 done
 stages=$(sed -n '/--emit=/,/--dump-after/ s/^      \([a-z]*\) .*/\1/p' out)
 passes=$(sed -n '/--dump-after/,/--verify-each/ s/^      \([a-z]*\) .*/\1/p' out)
-same 'number of stages and passes in --help' "$(wc -w <<< "$stages") $(($(wc -w <<< "$passes") >= 7))" '10 1'
+same 'number of stages and passes in --help' "$(wc -w <<< "$stages") $(($(wc -w <<< "$passes") >= 7))" '11 1'
 run 0 "$bluc" --explain E0201
 says 'not defined'
 
@@ -105,7 +105,11 @@ compile --emit=obj "$softmax"
 same 'the object file' "$(head -c 4 softmax.o | tail -c 3)" ELF
 compile --emit program "$softmax"
 [ -x softmax ] || fail 'the default name of the trainer is not softmax'
-for stage in $stages; do run 0 "$bluc" --emit="$stage" "$softmax" -o any; done
+for stage in $stages; do
+  target=--target=cpu
+  if [ "$stage" = ptx ]; then target=--target=cuda; fi
+  run 0 "$bluc" $target --emit="$stage" "$softmax" -o any
+done
 
 # --- the other options ---
 for pass in $passes; do

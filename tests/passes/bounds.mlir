@@ -32,12 +32,20 @@ func.func @smallest(%y: tensor<4xi32> {blu.role = "data", blu.name = "y"}, %z: t
   return %0, %1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// Computed labels say nothing about the data; arguments that are no data are nobody's data set.
+// Inputs of entries are noted, too: `at` of a decode entry tells how long the context is.
+// CHECK-LABEL: func.func @input(
+// CHECK-SAME: blu.bound = 10
+func.func @input(%x: tensor<4x10xf32> {blu.role = "input", blu.name = "x"}, %i: tensor<4xi32> {blu.role = "input", blu.name = "i"}) -> tensor<4xf32> {
+  %0 = blu.cross_entropy %x, %i : (tensor<4x10xf32>, tensor<4xi32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// Computed labels say nothing about the data; arguments that are neither data nor input are nobody's.
 // CHECK-LABEL: func.func @not_noted(
 // CHECK-NOT: blu.bound
 // CHECK: return
 func.func @not_noted(%x: tensor<4x10xf32> {blu.role = "data", blu.name = "x"}, %y: tensor<4xi32> {blu.role = "data", blu.name = "y"},
-                     %i: tensor<4xi32> {blu.role = "input", blu.name = "i"}) -> (tensor<4xf32>, tensor<4xf32>) {
+                     %i: tensor<4xi32> {blu.role = "state", blu.name = "i"}) -> (tensor<4xf32>, tensor<4xf32>) {
   %one = blu.constant {elem = i32, shape = array<i64: 4>, value = 1.0 : f64} : () -> tensor<4xi32>
   %0 = blu.add %y, %one : tensor<4xi32>
   %1 = blu.cross_entropy %x, %0 : (tensor<4x10xf32>, tensor<4xi32>) -> tensor<4xf32>
