@@ -6,8 +6,9 @@
 
 /* A block has TILE_DOWN x TILE_ACROSS threads. Of a tile of rows and TILE_COLUMNS columns, a thread has the rows y, y + TILE_DOWN .. and the columns x,
  * x + TILE_ACROSS .., so that neighbours read neighbouring rows of an area, whose strides put them in other banks. */
-enum { TILE_ACROSS = 8, TILE_DOWN = 16, TILE_THREADS = TILE_ACROSS * TILE_DOWN, TILE_COLUMNS = 32, TILE_OWN = TILE_COLUMNS / TILE_ACROSS /* columns of a thread */,
-       TILE_MOST_OWN = 4 /* rows of a thread */, TILE_CHUNK = TILE_ACROSS * CUDA_VECTOR, TILE_MOST_SUMS = 64 };
+enum { TILE_ACROSS = 8, TILE_DOWN = 16, TILE_THREADS = TILE_ACROSS * TILE_DOWN, TILE_COLUMNS = 32,
+       TILE_OWN = TILE_COLUMNS / TILE_ACROSS /* columns of a thread */, TILE_MOST_OWN = 4 /* rows of a thread */, TILE_CHUNK = TILE_ACROSS * CUDA_VECTOR,
+       TILE_MOST_SUMS = 64 };
 
 typedef LLVMValueRef Value;
 

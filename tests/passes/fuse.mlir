@@ -199,24 +199,3 @@ func.func @f(%k: tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>) {
   %1 = blu.uniform_at %k, %c, %d {shape = array<i64: 8>} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
-
-//--- attention_on_device.mlir
-// For a device, attention and the logarithms that its gradient wants are one kernel, and so are the gradients of keys and values; scores are nowhere.
-// CHECK: func.func @f(
-// CHECK-NEXT: %[[f:[0-9]+]]:2 = call @attention_attention_lse_1x2x6x4(%arg0, %arg1, %arg2)
-// CHECK-NEXT: call @attention_grad_1x2x6x4(
-// CHECK-NEXT: call @attention_grad_attention_grad_1x2x8x4(
-// CHECK-NEXT: return
-// CHECK: func.func private @attention_attention_lse_1x2x6x4({{.*}} attributes {blu.kernel = "attention", blu.space = array<i64: 1, 2, 6, 4>}
-// CHECK-NOT: 1x2x6x8
-module attributes {blu.target = "cuda"} {
-func.func @f(%q: tensor<1x2x6x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>, %d: tensor<1x2x6xf32>, %c: tensor<1x2x6x4xf32>)
-    -> (tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) {
-  %0 = blu.attention %q, %k, %v {causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x6x4xf32>
-  %1 = blu.attention_lse %q, %k {causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x6xf32>
-  %2 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 0 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x6x4xf32>
-  %3 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 1 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x8x4xf32>
-  %4 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 2 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x8x4xf32>
-  return %0, %2, %3, %4 : tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
-}
-}
