@@ -1,4 +1,5 @@
-/* cublaslt.c - a fake of cublasLt: the same descriptors, checked, and products in f32 by plain loops, k ascending. Its one algorithm is a hash of
+/* cublaslt.c - a fake of cublasLt: the same descriptors, checked, and products in f32 by plain loops, k ascending, of operands
+ * that are rounded first if TF32 is asked for. Its one algorithm is a hash of
  * what it was chosen for, so that one is not used for another product. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are NVIDIA's, whose headers need not be here */
 #include <stdio.h>
@@ -128,17 +129,30 @@ static void touch(const char *who, const void *place, const Matrix *m, bool writ
       blu_emu_library_access(who, (const float *)place + i * m->step + (int64_t)c * m->leading, (int64_t)m->rows * 4, write);
 }
 
+/* To 10 bits of mantissa, the nearest number, ties away from zero. */
+static float as_tf32(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000) == 0x7f800000) return x; /* infinite, or NaN */
+  bits = (bits + 0x1000) & ~(uint32_t)0x1fff;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 static float at(const float *from, const Matrix *m, int transpose, uint64_t row, uint64_t column) {
   return transpose ? from[(int64_t)row * m->leading + (int64_t)column] : from[(int64_t)column * m->leading + (int64_t)row];
 }
 
 static void multiply_one(const Work *w, const float *a, const float *b, float *d, float *row) {
   const float *bias = w->product.epilogue == BIAS ? w->product.bias : NULL;
+  bool tf32 = w->product.compute == COMPUTE_TF32;
   for (uint64_t j = 0; j < w->s.n; j++) {
     memset(row, 0, w->s.m * sizeof *row);
     for (uint64_t k = 0; k < w->s.k; k++) {
       float factor = at(b, &w->b, w->product.transpose_b, k, j);
-      if (w->product.transpose_a)
+      if (tf32)
+        for (uint64_t i = 0; i < w->s.m; i++) row[i] += as_tf32(at(a, &w->a, w->product.transpose_a, i, k)) * as_tf32(factor);
+      else if (w->product.transpose_a)
         for (uint64_t i = 0; i < w->s.m; i++) row[i] += a[(int64_t)i * w->a.leading + (int64_t)k] * factor;
       else
         for (uint64_t i = 0; i < w->s.m; i++) row[i] += a[(int64_t)k * w->a.leading + (int64_t)i] * factor;
