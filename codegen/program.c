@@ -567,9 +567,10 @@ int64_t blu_program_vocabulary(MlirModule planned) {
     BluPort port = blu_func_result(f, i);
     if (!strcmp(port.role, "output")) output = port, outputs++;
   }
-  if (inputs != 2 || outputs != 1) return 0;
-  BluType token = input[0].type, at = input[1].type, logits = output.type;
-  bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at.elem == BLU_I32 && at.rank == 0 &&
+  if (inputs < 1 || inputs > 2 || outputs != 1) return 0;
+  BluType token = input[0].type, logits = output.type;
+  bool at = inputs == 1 || (input[1].type.elem == BLU_I32 && input[1].type.rank == 0);
+  bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at &&
               (logits.elem == BLU_F32 || logits.elem == BLU_F64 || logits.elem == BLU_BF16 || logits.elem == BLU_F16) && logits.rank == 2 && logits.dim[0] == 1;
   return fits ? logits.dim[1] : 0;
 }
@@ -578,6 +579,21 @@ int64_t blu_program_vocabulary(MlirModule planned) {
 static LLVMValueRef sampler(Program *p) {
   if (!blu_program_vocabulary(p->planned)) return LLVMConstNull(p->ptr);
   return LLVMAddFunction(p->module, "blu_sample_run", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address */
+}
+
+static bool has_adapters(MlirModule planned) {
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f))
+    for (int i = 0; is_func(f) && !is_kernel(f) && i < blu_func_nargs(f); i++) {
+      BluPort port = blu_func_arg(f, i);
+      size_t length = port.name ? strlen(port.name) : 0, ending = strlen(BLU_ADAPTER_FIRST);
+      if (!strcmp(port.role, "param") && length > ending && !strcmp(port.name + length - ending, BLU_ADAPTER_FIRST)) return true;
+    }
+  return false;
+}
+
+/* What the runtime knows of adapters, where there are any. */
+static LLVMValueRef adapters(Program *p) {
+  return has_adapters(p->planned) ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_adapters") : LLVMConstNull(p->ptr);
 }
 
 static void emit_table(Program *p) {
@@ -614,7 +630,7 @@ static void emit_table(Program *p) {
     number(p, p->info->embedded_bytes), p->info->cuda ? images(p) : LLVMConstNull(p->ptr),
     number(p, p->info->cuda ? p->info->cuda->images : 0), sampler(p),
     p->info->tokenizer_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_tokenizer") : LLVMConstNull(p->ptr),
-    number(p, p->info->tokenizer_bytes)};
+    number(p, p->info->tokenizer_bytes), adapters(p)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);

@@ -162,7 +162,7 @@ static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, c
   return true;
 }
 
-enum { GUARD = 256 };
+enum { GUARD = 256, MOST_PORTS = 64 };
 
 bool harness_check(const Setting *set, const char *format, ...) {
   char text[8192];
@@ -188,9 +188,10 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   harness_programs++;
   MlirOperation f = blu_func_find(m, "f");
   int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f);
-  BluPort in[8], out[8];
-  void *args[8], *exact[8];
-  double *wide[8], *ref[8];
+  BluPort in[MOST_PORTS], out[MOST_PORTS];
+  void *args[MOST_PORTS], *exact[MOST_PORTS];
+  double *wide[MOST_PORTS], *ref[MOST_PORTS];
+  if (nargs > MOST_PORTS || nresults > MOST_PORTS) return fail("more inputs or results than the harness holds", text);
   for (int i = 0; i < nargs; i++) {
     in[i] = (BluPort){.role = "input", .name = "x", .type = blu_func_arg(f, i).type};
     int64_t n = blu_type_count(&in[i].type);
@@ -210,7 +211,7 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   BluWhy why = {0};
   if (!blu_interp_run(m, f, (const double *const *)wide, ref, &why)) return fail(why.text, text);
   MlirOperation end = mlirBlockGetTerminator(blu_func_block(f));
-  MlirValue values[8];
+  MlirValue values[MOST_PORTS];
   for (int i = 0; i < nresults; i++) {
     values[i] = mlirOperationGetOperand(end, i);
     out[i] = (BluPort){.role = "output", .name = "y", .type = blu_value_type(values[i])};
