@@ -330,7 +330,8 @@ static void place_op(Fuse *f, MlirOperation op) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
-  if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
+  bool alone = last < 0 && !blu_attention_is_whole(op); /* that has a place beside what reads the same arguments */
+  if (alone || !join_reader(f, op, last)) place_alone(f, op);
 }
 
 /* Half of the number of a random stream. Read from memory, so that a kernel serves all streams. */

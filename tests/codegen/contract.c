@@ -302,7 +302,8 @@ static bool is_sum(MlirOperation o, const BluOp *op) {
 
 /* Moves the terms of the sum: its operands become copies, which the caller frees. */
 static void move_terms(const BluOp *op, const BluSig *s, double (*noise)(void), void **in) {
-  int64_t out = blu_type_count(&s->out), terms = op->rule->kind == BLU_KIND_MATMUL ? s->in[0].dim[s->in[0].rank - 1] : out ? blu_type_count(&s->in[0]) / out : 0;
+  int64_t out = blu_type_count(&s->out), terms = out ? blu_type_count(&s->in[0]) / out : 0;
+  if (op->rule->kind == BLU_KIND_MATMUL) terms = s->in[0].dim[s->in[0].rank - 1];
   if (blu_attr_int(&s->attrs, "ta", 0)) terms = s->in[0].dim[s->in[0].rank - 2];
   for (int k = 0; k < s->nin; k++) {
     BluElem t = s->in[k].elem;
