@@ -2,10 +2,13 @@
  * every CHAIN elements (dialects/ops_reduce.c has the order). */
 #include "codegen/kernel.h"
 
-enum { CHAIN = 256, MOST_VECTORS = 8, FEWEST_PIECES = 8 };
+enum {
+  CHAIN = 256, MOST_VECTORS = 8, FEWEST_PIECES = 8,
+  AHEAD = 12 /* rows that are asked for ahead, where the operand comes from memory: its rows are too far apart for the processor to guess */
+};
 
 /* The operand as [outer, n, inner], reduced over n; a piece has `width` columns, which go down side by side: memory is read in runs. */
-typedef struct { int64_t outer, n, inner, width; } Shape;
+typedef struct { int64_t outer, n, inner, width; bool far; } Shape;
 
 static Shape shape_of(const Kernel *k) {
   BluSig s;
@@ -18,6 +21,7 @@ static Shape shape_of(const Kernel *k) {
   int64_t vectors = x.inner * x.outer / (FEWEST_PIECES * BLU_LANES);
   if (blu_is(k->info.main, "argmax") || vectors < 1) vectors = 1; /* two registers a vector */
   x.width = (vectors < MOST_VECTORS ? vectors : MOST_VECTORS) * BLU_LANES;
+  x.far = x.outer * x.n * x.inner * blu_elem_bytes(s.in[0].elem) > k->cpu->cache[1];
   return x;
 }
 
@@ -70,6 +74,10 @@ static void down(Kernel *k, const Shape *x, LLVMValueRef o, LLVMValueRef column,
   LLVMValueRef index = add(e, mul(e, add(e, mul(e, o, x->n), chain.i), x->inner), column);
   for (int g = 0; g < vectors; g++) {
     LLVMValueRef at = add(e, index, blu_emit_i64(e, (int64_t)g * BLU_LANES));
+    if (x->far && count == BLU_LANES) {
+      LLVMValueRef below = add(e, at, blu_emit_i64(e, AHEAD * x->inner));
+      blu_emit_prefetch(e, LLVMBuildGEP2(e->b, blu_emit_stored(e, stored), place, &below, 1, ""), 1);
+    }
     BluEmitVal element = {.elem = t, .u.v = blu_emit_load(e, stored, place, at, count)};
     partial[g] = blu_reduce_step(k, op, partial[g], element, chain.i, false);
   }

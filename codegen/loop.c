@@ -98,8 +98,11 @@ static void combine_row(Kernel *k, const Scatter *s, int from, LLVMValueRef row,
 static void scatter_body(Kernel *k) {
   Scatter s = scatter_of(k);
   LLVMValueRef c0 = mul(k, k->first, COLUMNS), c1 = smaller(k, mul(k, k->last, COLUMNS), s.columns);
+  LLVMValueRef x, zero = i64(k, 0);
+  blu_kernel_source(k, 0, &x);
+  LLVMValueRef in_place = LLVMBuildICmp(k->e.b, LLVMIntEQ, x, k->place[k->nin], ""); /* then x is there already */
   Loop l;
-  blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), i64(k, s.rows), 1, 0, NULL);
+  blu_loop_begin(&k->e, &l, k->fn, zero, LLVMBuildSelect(k->e.b, in_place, zero, i64(k, s.rows), ""), 1, 0, NULL);
   combine_row(k, &s, 0, l.i, l.i, c0, c1);
   blu_loop_end(&k->e, &l, NULL);
   blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), i64(k, s.ids), 1, 0, NULL);

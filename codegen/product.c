@@ -76,7 +76,7 @@ Product blu_product_of(const Kernel *k) {
   p.far_a = p.batch * p.m * p.k * bytes > second_cache / 2;
   p.far_b = p.k * p.n * bytes * (p.shared_b ? 1 : p.batch) > second_cache / 2;
   if (p.a != p.elem) p.packs_a = true; /* widened once, and not in each tile */
-  else if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A && p.m * p.k >= FAR_APART;
+  else if (p.ta) p.packs_a = 2 * p.panels >= FEWEST_TO_PACK_A;
   else p.packs_a = (p.panels >= MANY_PANELS && p.far_a) || (p.panels >= FEWEST_TO_PACK_A && p.k * bytes % PAGE == 0);
   return p;
 }

@@ -180,11 +180,23 @@ static int64_t line_of(MlirLocation l, const char *file) {
   return 0;
 }
 
+/* Of the products that attention consists of, as if every query saw every key: what a causal one saves counts as done. The gradients of keys and values
+ * share their scores. */
+static int64_t attention_flops(MlirOperation o) {
+  BluSig s;
+  blu_sig_of(o, &s);
+  BluAttention a = blu_attention_of(&s);
+  int64_t pairs = 2 * a.b * a.g * a.r * a.t * a.s, of = blu_attr_int(&s.attrs, "of", -1);
+  if (of < 0) return a.dv ? pairs * (a.d + a.dv) : 0; /* the logarithms come with the result */
+  return of == 0 ? pairs * (2 * a.d + a.dv) : of == 1 ? pairs * (2 * a.d + a.dv) : pairs * a.dv;
+}
+
 static int64_t flops_of(MlirOperation kernel) {
   int64_t flops = 0;
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (!blu_is(o, "matmul")) continue;
     BluSig s;
+    if (blu_attention_is_whole(o)) flops += attention_flops(o);
+    if (!blu_is(o, "matmul")) continue;
     blu_sig_of(o, &s);
     flops += 2 * blu_type_count(&s.out) * s.in[0].dim[s.in[0].rank - (blu_attr_int(&s.attrs, "ta", 0) ? 2 : 1)];
   }
@@ -554,9 +566,10 @@ int64_t blu_program_vocabulary(MlirModule planned) {
     BluPort port = blu_func_result(f, i);
     if (!strcmp(port.role, "output")) output = port, outputs++;
   }
-  if (inputs != 2 || outputs != 1) return 0;
-  BluType token = input[0].type, at = input[1].type, logits = output.type;
-  bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at.elem == BLU_I32 && at.rank == 0 &&
+  if (inputs < 1 || inputs > 2 || outputs != 1) return 0;
+  BluType token = input[0].type, logits = output.type;
+  bool at = inputs == 1 || (input[1].type.elem == BLU_I32 && input[1].type.rank == 0);
+  bool fits = token.elem == BLU_I32 && token.rank == 1 && token.dim[0] == 1 && at &&
               (logits.elem == BLU_F32 || logits.elem == BLU_F64 || logits.elem == BLU_BF16 || logits.elem == BLU_F16) && logits.rank == 2 && logits.dim[0] == 1;
   return fits ? logits.dim[1] : 0;
 }
@@ -565,6 +578,21 @@ int64_t blu_program_vocabulary(MlirModule planned) {
 static LLVMValueRef sampler(Program *p) {
   if (!blu_program_vocabulary(p->planned)) return LLVMConstNull(p->ptr);
   return LLVMAddFunction(p->module, "blu_sample_run", LLVMFunctionType(LLVMVoidTypeInContext(p->ctx), NULL, 0, 0)); /* only its address */
+}
+
+static bool has_adapters(MlirModule planned) {
+  for (MlirOperation f = mlirBlockGetFirstOperation(mlirModuleGetBody(planned)); !mlirOperationIsNull(f); f = mlirOperationGetNextInBlock(f))
+    for (int i = 0; is_func(f) && !is_kernel(f) && i < blu_func_nargs(f); i++) {
+      BluPort port = blu_func_arg(f, i);
+      size_t length = port.name ? strlen(port.name) : 0, ending = strlen(BLU_ADAPTER_FIRST);
+      if (!strcmp(port.role, "param") && length > ending && !strcmp(port.name + length - ending, BLU_ADAPTER_FIRST)) return true;
+    }
+  return false;
+}
+
+/* What the runtime knows of adapters, where there are any. */
+static LLVMValueRef adapters(Program *p) {
+  return has_adapters(p->planned) ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_adapters") : LLVMConstNull(p->ptr);
 }
 
 static void emit_table(Program *p) {
@@ -601,7 +629,7 @@ static void emit_table(Program *p) {
     number(p, p->info->embedded_bytes), p->info->cuda ? images(p) : LLVMConstNull(p->ptr),
     number(p, p->info->cuda ? p->info->cuda->images : 0), sampler(p),
     p->info->tokenizer_bytes ? LLVMAddGlobal(p->module, LLVMInt8TypeInContext(p->ctx), "blu_tokenizer") : LLVMConstNull(p->ptr),
-    number(p, p->info->tokenizer_bytes)};
+    number(p, p->info->tokenizer_bytes), adapters(p)};
   LLVMValueRef value = record(p, sizeof fields / sizeof *fields, fields), g = LLVMAddGlobal(p->module, LLVMTypeOf(value), "blu_program");
   LLVMSetInitializer(g, value);
   LLVMSetGlobalConstant(g, 1);

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 6, BLU_MAX_ATTRS = 8 };
+enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 7, BLU_MAX_ATTRS = 8 };
 
 /* ---- types ---- */
 
@@ -288,6 +288,15 @@ bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args,
 typedef struct { double **v; int n, next; bool replay; } BluHeld;
 bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why);
 void blu_held_free(BluHeld *held);
+
+/* ---- attention ---- */
+
+/* What an op of the attention family works on: b batches of g key heads, each for r query heads; t queries and s keys, of d and, their values,
+ * of dv numbers. mask: the operand that says which keys a query sees, -1 if none does. */
+typedef struct { int64_t b, g, r, t, s, d, dv; bool causal; double scale; int mask; } BluAttention;
+BluAttention blu_attention_of(const BluSig *s); /* attention, attention_lse, attention_grad, and the masked ones */
+/* Does op stay whole, as a device computes it in one kernel, rather than being expanded? */
+bool blu_attention_is_whole(MlirOperation op);
 
 /* ---- lowering of elementwise ops ---- */
 

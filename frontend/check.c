@@ -266,6 +266,17 @@ static void check_fn(Check *c, const BluFn *fn, bool binds) {
 
 /* ---- declarations ---- */
 
+/* In the types of an optimizer's states, the parameter has the name that the rule gives it. */
+static void check_member_type(Check *c, const BluDecl *decl, const BluTypeExpr *type) {
+  Names inner;
+  push(c, &inner);
+  for (const BluMember *m = decl->members; m && decl->kind == BLU_DECL_OPTIMIZER; m = m->next)
+    if (m->kind == BLU_MEMBER_FN && !m->fn->name.text && m->fn->sig.params && !inner.table.n)
+      define(c, &m->fn->sig.params->name, NAME_VALUE, NULL);
+  check_param_dims(c, type, false);
+  pop(c);
+}
+
 static void check_members(Check *c, const BluDecl *decl) {
   Names inner;
   push(c, &inner);
@@ -274,7 +285,7 @@ static void check_members(Check *c, const BluDecl *decl) {
     if (m->kind == BLU_MEMBER_FN && m->fn->name.text) define(c, &m->fn->name, NAME_VALUE, NULL);
   for (const BluMember *m = decl->members; m; m = m->next) {
     if (m->kind == BLU_MEMBER_FN) continue;
-    if (m->type) check_param_dims(c, m->type, false);
+    if (m->type) check_member_type(c, decl, m->type);
     if (m->value) check_expr(c, m->value);
     define_pattern(c, &m->pattern,
                    m->kind == BLU_MEMBER_STATE || m->kind == BLU_MEMBER_CACHE ? NAME_STATE

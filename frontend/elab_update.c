@@ -31,8 +31,12 @@ static const BluFn *find_rule(BluElab *E, const BluDecl *d) {
   return NULL;
 }
 
-/* Binds the optimizer's states for the parameter p in s, and adds them to the list. */
-static void bind_states(BluElab *E, BluScope *s, const BluUpdate *u, const BluSlot *p, BluSlots *states) {
+/* Binds the optimizer's states for the parameter p in s, and adds them to the list. In their types the rule's name for the parameter is
+ * known, for its shape. */
+static void bind_states(BluElab *E, BluScope *s, const BluUpdate *u, const BluFn *rule, BluSlot *p, BluSlots *states) {
+  const BluName *p_name = &rule->sig.params->name;
+  BluScope *types = blu_scope_make(E, u->scope);
+  blu_scope_define(E, types, p_name->text, (BluVal){.kind = VAL_SLOT, .u.slot = p}, p_name->span);
   for (const BluMember *m = u->decl->members; m; m = m->next) {
     if (m->kind != BLU_MEMBER_STATE) continue;
     for (const BluName *name = m->pattern.names; name; name = name->next) {
@@ -46,7 +50,7 @@ static void bind_states(BluElab *E, BluScope *s, const BluUpdate *u, const BluSl
                         .env = u->scope,
                         .made = u->call};
       BluVal v = {.kind = VAL_SLOT, .u.slot = slot};
-      if (m->type && !blu_elab_type(E, s, m->type, &slot->type)) v = blu_val_unknown; /* here, `float` is what parameters are kept in */
+      if (m->type && !blu_elab_type(E, types, m->type, &slot->type)) v = blu_val_unknown; /* here, `float` is what parameters are kept in */
       blu_scope_define(E, s, name->text, v, name->span)->kind = BIND_STATE;
       blu_slots_add(E, states, slot);
     }
@@ -71,7 +75,7 @@ static void update_one(BluElab *E, const BluUpdate *u, const BluFn *rule, BluSlo
   BluScope *outer = blu_scope_make(E, u->scope), *s = blu_scope_make(E, outer);
   int first = states->n;
   E->frames = &frame;
-  bind_states(E, outer, u, p, states);
+  bind_states(E, outer, u, rule, p, states);
   blu_scope_define(E, s, p_name->name.text, (BluVal){.kind = VAL_SLOT, .u.slot = p}, p_name->name.span)->kind =
       BIND_STATE;
   blu_scope_define(E, s, g_name->name.text, (BluVal){.kind = VAL_SLOT, .u.slot = g}, g_name->name.span);

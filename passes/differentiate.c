@@ -17,9 +17,24 @@ typedef struct {
 
 static bool is_active(const Walk *w, MlirValue v) { return blu_map_get(&w->active, v.ptr) != NULL; }
 
+/* Rows added to zeros, by an op that nothing uses yet? */
+static bool is_rows_alone(MlirValue v) {
+  MlirOperation d = blu_def(v);
+  double start = 1;
+  return blu_is(d, "scatter_add") && mlirOpOperandIsNull(mlirValueGetFirstUse(v)) && blu_constant_value(mlirOperationGetOperand(d, 0), &start) && start == 0;
+}
+
+/* x + y. Rows of a table, as an embedding's cotangent has them, are added to the other term itself: a large tensor less. */
+static MlirValue sum_of(BluBuilder *b, MlirValue x, MlirValue y) {
+  MlirValue rows = is_rows_alone(y) ? y : x, other = is_rows_alone(y) ? x : y;
+  if (!is_rows_alone(rows)) return blu_build2(b, "add", x, y);
+  MlirOperation d = blu_def(rows);
+  return blu_build(b, "scatter_add", NULL, 3, (MlirValue[]){other, mlirOperationGetOperand(d, 1), mlirOperationGetOperand(d, 2)});
+}
+
 static void add_cotangent(Walk *w, MlirValue v, MlirValue ct) {
   void *before = blu_map_get(&w->ct, v.ptr);
-  MlirValue sum = before ? blu_build2(w->b, "add", (MlirValue){before}, ct) : ct;
+  MlirValue sum = before ? sum_of(w->b, (MlirValue){before}, ct) : ct;
   blu_map_set(&w->ct, v.ptr, (void *)sum.ptr);
 }
 

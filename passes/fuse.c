@@ -127,6 +127,7 @@ static BluKernelKind kernel_of(MlirOperation op, BluType *space) {
   BluSig s;
   blu_sig_of(op, &s);
   *space = s.out;
+  if (blu_attention_is_whole(op)) return BLU_KERNEL_ATTENTION;
   switch (blu_op_of(op)->rule->kind) {
   case BLU_KIND_MATMUL: return BLU_KERNEL_MATMUL;
   case BLU_KIND_MOVE: return BLU_KERNEL_MOVE;
@@ -189,6 +190,7 @@ static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
   if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
+  if (to->kind == BLU_KERNEL_ATTENTION) return to->segment == f->segment && to->n == 1 && blu_attention_shares(to->anchor[0], op);
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;

@@ -39,6 +39,8 @@ enum { BLU_PLACE_OF_THREAD = -1 };
  * no difference. The caller frees *dead; returns how many. */
 typedef struct { int64_t place, bytes; } BluDead;
 int blu_plan_dead(MlirOperation func, int launch, BluDead **dead);
+/* Does this result of a planned launch lie where one of its operands does? */
+bool blu_plan_in_place(MlirOperation launch, int result);
 
 /* Writes the memory plan of a planned module as text: a table of places and lifetimes. The caller frees it. */
 char *blu_plan_print(MlirModule m);

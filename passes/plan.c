@@ -1,7 +1,8 @@
 /* plan.c - gives every value its place in the arena. First what is kept between runs (parameters, state, scalars), then, from
  * the same offset on for every function, what a run needs: live ranges over the launches, placed largest first at the lowest
- * offset that is free during the whole range. A new value of a parameter or state is written over the old one if nobody reads
- * that later; else it is copied at the end. In a program for a device the host's launches run first, and no scan is shared by threads.
+ * offset that is free during the whole range. A result whose launch is the last to read an operand of the same size, and reads it
+ * where it writes, is written over it. So is a new value of a parameter or state over the old one, if nobody reads that later; else
+ * it is copied at the end. In a program for a device the host's launches run first, and no scan is shared by threads.
  *
  * A scan is one launch. Its carries stay in the places of their first values, which the body changes in place; what else a run
  * of the body needs is one range of the function, the frame. Steps that don't depend on one another are shared by the threads,
@@ -18,7 +19,7 @@
 enum { ALIGN = 64 };
 
 typedef struct { const char *role, *name; BluType type; int64_t offset; } Kept;
-typedef struct { MlirValue value; int64_t bytes, offset; int from, to; } Range; /* launches [from, to]; value null: a frame */
+typedef struct { MlirValue value; int64_t bytes, offset; int from, to; } Range; /* launches [from, to]; value, its first: null: a frame */
 
 typedef struct {
   MlirModule module;
@@ -38,7 +39,8 @@ typedef struct {
   BluPort *arg, *result;
   int nargs, nresults;
   BluMap index;    /* call or scan -> its number + 1 */
-  BluMap place;    /* value -> offset + 1, once known */
+  BluMap place;    /* value -> offset + 1, of what has its place beforehand */
+  BluMap range_of; /* another value -> number of the range that it lies in + 1 */
   Range *range;
   int nranges;
 } Func;
@@ -133,7 +135,11 @@ static int last_use(const Func *f, MlirValue v, MlirOpOperand but) {
 static const MlirOpOperand no_use = {0};
 
 static void set_place(Func *f, MlirValue v, int64_t offset) { blu_map_set(&f->place, v.ptr, (void *)(intptr_t)(offset + 1)); }
-static int64_t place_of(const Func *f, MlirValue v) { return (int64_t)(intptr_t)blu_map_get(&f->place, blu_root(v).ptr) - 1; }
+static int64_t place_of(const Func *f, MlirValue v) {
+  int64_t place = (int64_t)(intptr_t)blu_map_get(&f->place, blu_root(v).ptr) - 1;
+  int range = (int)(intptr_t)blu_map_get(&f->range_of, blu_root(v).ptr) - 1;
+  return range < 0 ? place : f->range[range].offset;
+}
 
 static void add_bytes(Func *f, MlirValue v, int64_t bytes, int from, int to) {
   f->range = blu_realloc(f->range, (size_t)(f->nranges + 1) * sizeof *f->range);
@@ -143,6 +149,7 @@ static void add_bytes(Func *f, MlirValue v, int64_t bytes, int from, int to) {
 static void add_range(Func *f, MlirValue v, int from) {
   BluType t = blu_value_type(v);
   add_bytes(f, v, bytes_of(&t), from, last_use(f, v, no_use));
+  blu_map_set(&f->range_of, v.ptr, (void *)(intptr_t)f->nranges);
 }
 
 static bool overlap_in_time(const Range *a, const Range *b) { return a->from <= b->to && b->from <= a->to; }
@@ -225,10 +232,7 @@ static int64_t place_ranges(Func *f, int64_t base) {
     top = end;
     for (int i = 0; i < f->nranges; i++) offset[i] = f->range[i].offset;
   }
-  for (int i = 0; i < f->nranges; i++) {
-    f->range[i].offset = offset[i];
-    if (!mlirValueIsNull(f->range[i].value)) set_place(f, f->range[i].value, offset[i]);
-  }
+  for (int i = 0; i < f->nranges; i++) f->range[i].offset = offset[i];
   free(order), free(offset);
   return top;
 }
@@ -269,23 +273,29 @@ static MlirOperation callee_of(const Plan *p, MlirOperation call) {
 /* The host's launches of a program for a device: all run before the device begins. */
 static bool is_host_launch(const Func *f, int launch) { return blu_is_call(f->call[launch]) && blu_kernel_is_host(callee_of(f->plan, f->call[launch])); }
 
+/* May the launch write a result over `old`, of as many bytes, which nobody reads later? Only if it reads each element before it writes there. */
+static bool may_write_over(const Func *f, MlirOperation call, MlirValue old) {
+  MlirOperation kernel = callee_of(f->plan, call);
+  BluKernelInfo k;
+  blu_kernel_info(kernel, &k);
+  bool adds_rows = k.kind == BLU_KERNEL_MOVE && blu_is(k.main, "scatter_add") && !blu_targets_device(f->plan->module);
+  if (k.kind != BLU_KERNEL_ROWS && k.kind != BLU_KERNEL_MATMUL && !adds_rows) return false;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++) {
+    MlirValue in = mlirOperationGetOperand(call, i), inside = mlirBlockGetArgument(blu_func_block(kernel), i);
+    if (!mlirValueEqual(blu_root(in), old)) continue;
+    if (adds_rows ? !mlirValueEqual(mlirOperationGetOperand(k.main, 0), inside) : !reads_pointwise(kernel, inside, &k)) return false;
+  }
+  return true;
+}
+
 /* May the result v of a launch take the place of argument `old` (null: the function doesn't read it)? */
 static bool may_replace(const Func *f, MlirValue v, MlirValue old) {
   MlirOperation call = blu_def(v);
   if (mlirOperationIsNull(call) || !blu_is_call(call) || blu_map_get(&f->place, v.ptr)) return false;
   int at = number_of(f, call);
   if (at < f->commit || is_host_launch(f, at)) return false; /* nothing that is kept changes before the guard */
-  if (mlirValueIsNull(old)) return true;
-  if (last_use(f, old, no_use) > at) return false;
-  MlirOperation kernel = callee_of(f->plan, call);
-  BluKernelInfo k;
-  blu_kernel_info(kernel, &k);
-  if (k.kind != BLU_KERNEL_ROWS && k.kind != BLU_KERNEL_MATMUL) return last_use(f, old, no_use) < at;
-  for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++) {
-    MlirValue in = mlirOperationGetOperand(call, i);
-    if (mlirValueEqual(blu_root(in), old) && !reads_pointwise(kernel, mlirBlockGetArgument(blu_func_block(kernel), i), &k)) return false;
-  }
-  return true;
+  int last = mlirValueIsNull(old) ? -1 : last_use(f, old, no_use);
+  return last < at || (last == at && may_write_over(f, call, old));
 }
 
 static void list_calls(Func *f) {
@@ -442,6 +452,32 @@ static void place_arguments(Func *f) {
   }
 }
 
+/* The range of an operand that ends with this launch and that its result v may be written over; NULL: none. */
+static Range *range_to_take(const Func *f, int launch, MlirValue v) {
+  MlirOperation call = f->call[launch];
+  BluType t = blu_value_type(v);
+  if (!blu_is_call(call) || is_host_launch(f, launch)) return NULL;
+  for (intptr_t i = 0; i < mlirOperationGetNumOperands(call); i++) {
+    MlirValue old = blu_root(mlirOperationGetOperand(call, i));
+    int number = (int)(intptr_t)blu_map_get(&f->range_of, old.ptr);
+    BluType was = blu_value_type(old);
+    if (!number || bytes_of(&was) != bytes_of(&t) || f->range[number - 1].to != launch || last_use(f, old, no_use) != launch) continue;
+    if (may_write_over(f, call, old)) return &f->range[number - 1];
+  }
+  return NULL;
+}
+
+static void add_result(Func *f, int launch, MlirValue v) {
+  Range *r = range_to_take(f, launch, v);
+  int to = last_use(f, v, no_use);
+  if (!r || to <= launch) {
+    add_range(f, v, launch);
+    return;
+  }
+  r->to = to;
+  blu_map_set(&f->range_of, v.ptr, (void *)(intptr_t)(r - f->range + 1));
+}
+
 /* Ranges of what has no place yet: arguments, results of launches, frames. */
 static void list_ranges(Func *f) {
   MlirBlock block = blu_func_block(f->func);
@@ -452,7 +488,9 @@ static void list_ranges(Func *f) {
     bool loop = blu_scan_of(f->call[i], &s);
     for (intptr_t k = loop ? s.carries : 0; k < mlirOperationGetNumResults(f->call[i]); k++) {
       MlirValue v = mlirOperationGetResult(f->call[i], k);
-      if (!blu_map_get(&f->place, v.ptr)) add_range(f, v, is_host_launch(f, i) ? 0 : i);
+      if (blu_map_get(&f->place, v.ptr)) continue;
+      if (is_host_launch(f, i)) add_range(f, v, 0);
+      else add_result(f, i, v);
     }
     if (!loop) continue;
     bool map = blu_scan_is_map(&s) && !f->in_map && !blu_targets_device(f->plan->module); /* a device has no threads with frames */
@@ -511,7 +549,7 @@ static int64_t plan_function(Plan *p, MlirOperation func, MlirOperation scan, bo
   if (mlirOperationIsNull(scan)) blu_set_int(func, "blu.commit", changes ? f.commit : f.ncalls);
   blu_set_int(func, "blu.bytes", top - base);
   free(f.call), free(f.range), free(f.arg);
-  blu_map_free(&f.index), blu_map_free(&f.place);
+  blu_map_free(&f.index), blu_map_free(&f.place), blu_map_free(&f.range_of);
   return top;
 }
 

@@ -1,4 +1,5 @@
-/* plan_dead.c - which bytes a launch is the last to need, read off a planned function anew: a check of the plan, not a part of it. */
+/* plan_dead.c - which bytes a launch is the last to need, read off a planned function anew: a check of the plan, not a part of it. Bytes that the
+ * launch writes a result over live on. */
 #include <stdlib.h>
 #include "dialects/memory.h"
 #include "passes_internal.h"
@@ -20,6 +21,23 @@ static void add_value(List *l, MlirValue v, int64_t at) {
   add(l, at, blu_type_count(&t) * blu_elem_bytes(t.elem));
 }
 
+/* Does the launch write a result at this place? */
+static bool is_written(MlirOperation launch, int64_t at) {
+  BluScan s = {0};
+  int nin = (int)mlirOperationGetNumOperands(launch), nout = (int)mlirOperationGetNumResults(launch);
+  for (int k = blu_scan_of(launch, &s) ? s.carries : 0; k < nout; k++)
+    if (place(launch, "blu.places", nin + k) == at) return true;
+  return false;
+}
+
+bool blu_plan_in_place(MlirOperation launch, int result) {
+  int nin = (int)mlirOperationGetNumOperands(launch);
+  int64_t at = place(launch, "blu.places", nin + result);
+  for (int i = 0; i < nin; i++)
+    if (blu_is_call(launch) && place(launch, "blu.places", i) == at) return true;
+  return false;
+}
+
 int blu_plan_dead(MlirOperation func, int which, BluDead **dead) {
   MlirBlock block = blu_func_block(func);
   BluLaunches all = blu_launches_of(func);
@@ -29,7 +47,7 @@ int blu_plan_dead(MlirOperation func, int which, BluDead **dead) {
   for (int i = 0; i < blu_func_nargs(func); i++) {
     int64_t at = place(func, "blu.args", i);
     MlirValue v = mlirBlockGetArgument(block, i);
-    if (at >= kept && blu_last_reader(&all, v) == which) add_value(&l, v, at);
+    if (at >= kept && blu_last_reader(&all, v) == which && !is_written(op[which], at)) add_value(&l, v, at);
   }
   for (int i = 0; i <= which; i++) {
     BluScan s = {0};
@@ -39,7 +57,7 @@ int blu_plan_dead(MlirOperation func, int which, BluDead **dead) {
       MlirValue v = mlirOperationGetResult(op[i], k);
       int64_t at = place(op[i], "blu.places", nin + k);
       int last = blu_last_reader(&all, v);
-      if (at >= kept && (last < i ? i : last) == which) add_value(&l, v, at);
+      if (at >= kept && (last < i ? i : last) == which && (i == which || !is_written(op[which], at))) add_value(&l, v, at);
     }
     int64_t frame = loop ? place(op[i], "blu.places", nin + nout) : -1;
     if (i == which && frame >= kept) add(&l, frame, blu_get_int(blu_scan_body(op[i]), "blu.bytes", 0));

@@ -83,7 +83,8 @@ static void print_live(FILE *out, MlirOperation f, const BluLaunches *l, int64_t
   for (int i = 0; i < n; i++) {
     for (int k = first_own(calls[i]), nin = (int)mlirOperationGetNumOperands(calls[i]); k < (int)mlirOperationGetNumResults(calls[i]); k++) {
       MlirValue v = mlirOperationGetResult(calls[i], k);
-      add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, i, blu_last_reader(l, v));
+      int last = blu_last_reader(l, v), from = i + blu_plan_in_place(calls[i], k); /* until then its bytes are those of an operand */
+      if (last >= from || from == i) add_live(live, n, kept, place(calls[i], "blu.places", nin + k), v, from, last);
     }
     if (has_frame(calls[i])) live[i] += blu_get_int(blu_scan_body(calls[i]), "blu.bytes", 0);
   }
@@ -118,6 +119,7 @@ static void print_launches(FILE *out, MlirOperation f, int64_t kept) {
       int last = blu_last_reader(&l, v);
       char note[64];
       snprintf(note, sizeof note, last == calls ? "until the end" : "until %d", last < i ? i : last);
+      if (blu_plan_in_place(ops[i], k)) snprintf(note + strlen(note), sizeof note - strlen(note), ", in place");
       print_slot(out, place(ops[i], "blu.places", nin + k), &t, "", note);
     }
   }

@@ -8,7 +8,7 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 6
+#define BLU_ABI 7
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
@@ -131,6 +131,7 @@ enum { BLU_CPU_V2 = 1, BLU_CPU_V3 = 2, BLU_CPU_V4 = 3 };
 struct BluProgram;
 struct BluError;
 struct BluOptions;
+struct BluAdapters; /* transfer_internal.h */
 typedef _Bool BluSample(struct BluError *err, const struct BluProgram *program, const struct BluOptions *options, double *run);
 
 typedef struct BluProgram {
@@ -165,11 +166,15 @@ typedef struct BluProgram {
   BluSample *sample;            /* blu_sample_run, in a program with an entry to sample from; else NULL, and its code is not in the program */
   const char *tokenizer;        /* a tokenizer.json, for `sample`; NULL: none */
   int64_t tokenizer_bytes;
+  const struct BluAdapters *adapters; /* blu_adapters, in a program with a parameter PATH.lora_A; else NULL, and its code is not in the program */
 } BluProgram;
 
-/* The function named so is an entry to sample from if it takes an i32[1], a token, and an i32, its position from 0, and gives one
- * tensor float[1, V], the logits of the token that follows. What it has to remember is in tensors of role CACHE. */
+/* The function named so is an entry to sample from if it takes an i32[1], a token, and an i32, its position from 0, unless it needs none,
+ * and gives one tensor float[1, V], the logits of the token that follows. What it has to remember is in tensors of role CACHE. */
 #define BLU_DECODE "decode"
+
+/* The first matrix of a low-rank adapter is named PATH and this. */
+#define BLU_ADAPTER_FIRST ".lora_A"
 
 /* runtime/sample.c: the command `sample`. */
 _Bool blu_sample_run(struct BluError *err, const struct BluProgram *program, const struct BluOptions *options, double *run);

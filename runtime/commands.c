@@ -154,7 +154,7 @@ static const BluCommand commands[] = {
     {"export", "write the parameters of a checkpoint to one file", " --checkpoint --out --output --format --dtype --heads --merge ",
      "./trainer export --checkpoint run1/best --output model.safetensors", command_export, 0, NULL},
     {"import", "make a checkpoint of step 0 from a file of parameters, to train or predict from",
-     " --out --ignore --seed --threads --device --set ", "./trainer import model.safetensors --out run2", command_import, 1,
+     " --out --adapter --ignore --seed --threads --device --set ", "./trainer import model.safetensors --out run2", command_import, 1,
      "PATH  FILE.safetensors, FILE.index.json, a folder with such files, or llm.c's FILE.bin"},
     {"plot", "draw a metric of one or more runs over their steps", " --out --metric --svg ",
      "./trainer plot run1 run2 --metric accuracy --svg accuracy.svg", command_plot, BLU_CLI_FILES,

@@ -14,6 +14,8 @@ static const char *without_prefix(const char *name) {
   return name;
 }
 
+bool blu_weights_same_name(const char *a, const char *b) { return !strcmp(without_prefix(a), without_prefix(b)); }
+
 static bool is_named(const BluWeight *weight, const char *name) { return !strcmp(without_prefix(weight->slot.name), name); }
 
 /* The tensor of this name; else the first of the name but for the prefix; else NULL. */
@@ -78,6 +80,16 @@ static void note(FILE *notes, int64_t count, const char *what) {
   if (count) fprintf(notes, "left out: %" PRId64 " %s\n", count, what);
 }
 
+/* Does PEFT's adapter leave the layer of this A or B alone? */
+static bool is_spared(const BluProgram *program, const BluWeight *const *from, const char *name) {
+  size_t path = (size_t)(strrchr(name, '.') - name);
+  for (int64_t i = 0; i < program->tensors; i++) {
+    const char *other = program->tensor[i].name;
+    if (from[i] && blu_adapter_is(other) && !strncmp(name, other, path) && (size_t)(strrchr(other, '.') - other) == path) return false;
+  }
+  return true;
+}
+
 bool blu_weights_match(BluError *err, const BluProgram *program, const BluWeights *w, const char *ignore, const BluWeight **from,
                        FILE *notes, FILE *faults) {
   char here[200], there[200];
@@ -91,7 +103,9 @@ bool blu_weights_match(BluError *err, const BluProgram *program, const BluWeight
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *slot = &program->tensor[i];
     if (!blu_slot_picked(slot, BLU_PICK_MODEL)) continue;
-    if (!from[i] && !adapters && blu_adapter_is(slot->name)) fresh++;
+    bool of_adapter = !from[i] && blu_adapter_is(slot->name);
+    if (of_adapter && w->adapter && blu_text_ends(slot->name, ".lora_scale")) continue; /* the configuration says it */
+    if (of_adapter && (!adapters || (w->adapter && is_spared(program, from, slot->name)))) fresh++;
     else if (!from[i]) missing++, fprintf(faults, "  %s: %s in the program, missing in the checkpoint\n", slot->name, blu_slot_type(slot, here));
     else if (!fits(slot, &from[i]->slot))
       other++, fprintf(faults, "  %s: %s in the program, %s in the checkpoint\n", slot->name, blu_slot_type(slot, here),

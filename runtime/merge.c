@@ -48,9 +48,10 @@ static void add_product(const BluArena *arena, const BluSlot *weight, const BluS
   free(row);
 }
 
-/* The adapter whose A is `a`. */
-static bool merge_one(BluError *err, const BluProgram *program, const BluArena *arena, const BluSlot *a) {
-  int length = (int)(strlen(a->name) - strlen(".lora_A"));
+bool blu_adapter_starts(const BluSlot *slot) { return slot->role == BLU_ROLE_PARAM && blu_text_ends(slot->name, BLU_ADAPTER_FIRST); }
+
+bool blu_adapter_find(BluError *err, const BluProgram *program, const BluSlot *a, BluAdapter *adapter) {
+  int length = (int)(strlen(a->name) - strlen(BLU_ADAPTER_FIRST));
   const BluSlot *b = part(program, a->name, length, "lora_B"), *scale = part(program, a->name, length, "lora_scale");
   const BluSlot *weight = part(program, a->name, length, "weight");
   bool whole = b && scale && weight && a->rank == 2 && b->rank == 2 && weight->rank == 2 && blu_slot_count(scale) == 1;
@@ -58,8 +59,16 @@ static bool merge_one(BluError *err, const BluProgram *program, const BluArena *
   if (!out_in && !in_out)
     return blu_error_set(err, "%.*s: lora_A, lora_B, lora_scale and weight don't make an adapter", length, a->name);
   if (out_in && in_out) return blu_error_set(err, "%.*s: a rank as large as the weight leaves open how its adapter lies", length, a->name);
-  double *factor = values_of(arena, scale);
-  add_product(arena, weight, out_in ? b : a, out_in ? a : b, *factor);
+  *adapter = (BluAdapter){.a = a, .b = b, .scale = scale, .weight = weight, .in_out = in_out};
+  return true;
+}
+
+/* The adapter whose A is `a`. */
+static bool merge_one(BluError *err, const BluProgram *program, const BluArena *arena, const BluSlot *a) {
+  BluAdapter d;
+  if (!blu_adapter_find(err, program, a, &d)) return false;
+  double *factor = values_of(arena, d.scale);
+  add_product(arena, d.weight, d.in_out ? d.a : d.b, d.in_out ? d.b : d.a, *factor);
   free(factor);
   return true;
 }
@@ -68,9 +77,9 @@ bool blu_adapter_merge(BluError *err, const BluProgram *program, const BluArena 
   *merged = 0;
   for (int64_t i = 0; i < program->tensors; i++) {
     const BluSlot *slot = &program->tensor[i];
-    if (slot->role != BLU_ROLE_PARAM || !blu_text_ends(slot->name, ".lora_A")) continue;
+    if (!blu_adapter_starts(slot)) continue;
     if (!merge_one(err, program, arena, slot)) return false;
     ++*merged;
   }
-  return *merged || blu_error_set(err, "--merge: this program has no adapters (nn.LoRALinear and its likes)");
+  return true;
 }

@@ -19,7 +19,8 @@
 #define YIELD_SECONDS 500e-6 /* of offering the CPU to others, before sleeping: about a step */
 
 enum {
-  LOTS = 4,    /* of a thread's pieces, at most; the first has half of them. Each is a call, and products pack an operand per call */
+  LEAST = 8,   /* a lot is three quarters of what is left of a thread's pieces, or this part of all of them: three lots. Each is a call, in which
+                * products pack an operand anew; the last ones are small, for whoever is done waits for them */
   VICTIMS = 8  /* threads that one that is done looks at: each look may be a miss of the caches */
 };
 
@@ -122,11 +123,11 @@ static int64_t first_of(const BluPool *pool, const BluLaunch *launch, int thread
 
 /* Takes a lot [*first, *last) of the pieces dealt to thread `owner`; false: all are taken. */
 static bool take(const BluPool *pool, const BluLaunch *launch, int owner, int64_t *first, int64_t *last) {
-  int64_t end = first_of(pool, launch, owner + 1), least = (end - first_of(pool, launch, owner)) / LOTS, n;
+  int64_t end = first_of(pool, launch, owner + 1), least = (end - first_of(pool, launch, owner)) / LEAST, n;
   _Atomic int64_t *next = &pool->share[owner].next;
   *first = atomic_load_explicit(next, memory_order_relaxed);
   do {
-    n = (end - *first) / 2;
+    n = (end - *first) * 3 / 4;
     if (n < least) n = least;
     if (n < 1) n = 1;
     *last = *first + n < end ? *first + n : end;

@@ -282,7 +282,7 @@ void blu_log_say(BluLog *log, const char *format, ...) __attribute__((format(pri
 
 struct BluOptions {
   const char *data, *out, *checkpoint;   /* NULL: not given, here and below */
-  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *dtype, *format, *tokenizer, *prompt, *logits;
+  const char *nan, *entry, *output, *svg, *metric, *shard, *ignore, *adapter, *dtype, *format, *tokenizer, *prompt, *logits;
   const char *master;                    /* "HOST:PORT" of rank 0 */
   int64_t ranks, rank;                   /* -1: not given, here and below */
   int64_t epochs, steps, accumulate, seed, threads, device, heads;

@@ -15,7 +15,7 @@
 typedef struct {
   const BluOptions *options;
   const BluFunction *entry;
-  const BluSlot *token, *at, *logits;
+  const BluSlot *token, *at, *logits; /* at: NULL, the entry doesn't ask for the position */
   BluTokenizer *tokenizer; /* NULL: tokens are bytes */
   int64_t vocabulary, context; /* context: positions that the entry takes, INT64_MAX: no end */
   int64_t position;
@@ -116,10 +116,10 @@ static bool find_entry(BluError *err, Sample *s, const BluProgram *program) {
     if (slot->role == BLU_ROLE_INPUT) *(s->token ? &s->at : &s->token) = slot;
     if (slot->role == BLU_ROLE_OUTPUT) s->logits = slot;
   }
-  if (!s->logits || !s->at) return blu_error_set(err, "this program has no entry `" BLU_DECODE "` to sample from");
+  if (!s->logits || !s->token) return blu_error_set(err, "this program has no entry `" BLU_DECODE "` to sample from");
   s->vocabulary = blu_slot_count(s->logits);
   s->program = blu_program_for(program, s->entry);
-  s->context = s->at->bound > 0 ? s->at->bound : INT64_MAX;
+  s->context = s->at && s->at->bound > 0 ? s->at->bound : INT64_MAX;
   return true;
 }
 
@@ -133,7 +133,7 @@ static double logit_at(const Sample *s, int64_t i) {
 static bool run_token(BluError *err, Sample *s, int32_t token, int64_t step) {
   int32_t at = (int32_t)s->position++;
   memcpy(s->exec.arena.base + s->token->offset, &token, sizeof token);
-  memcpy(s->exec.arena.base + s->at->offset, &at, sizeof at);
+  if (s->at) memcpy(s->exec.arena.base + s->at->offset, &at, sizeof at);
   blu_exec_scalars(&s->exec, step, 1);
   if (!blu_exec_all(err, &s->exec, s->entry)) return false;
   if (!s->options->logits) return true;

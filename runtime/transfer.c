@@ -22,7 +22,7 @@ static bool write_npy(BluError *err, const char *path, const BluSlot *slot, cons
   return false;
 }
 
-typedef enum { FORMAT_SAFETENSORS, FORMAT_NPY, FORMAT_LLMC } Format;
+typedef enum { FORMAT_SAFETENSORS, FORMAT_NPY, FORMAT_LLMC, FORMAT_PEFT } Format;
 
 /* What is exported, and how. */
 typedef struct {
@@ -65,16 +65,21 @@ static bool parse_dtype(BluError *err, const char *name, int32_t *dtype) {
   return blu_error_set(err, "--dtype %s: parameters can be exported as f32, bf16 or f16", name);
 }
 
+static bool needs_adapters(BluError *err, const BluProgram *program, const char *option) {
+  return program->adapters || blu_error_set(err, "%s: this program has no adapters (nn.LoRALinear and its likes)", option);
+}
+
 /* The format by --format, else by the name of the output. */
 static bool parse_format(BluError *err, const BluOptions *options, const char *output, Export *e) {
   static const struct {
     const char *name, *ending;
-  } formats[] = {[FORMAT_SAFETENSORS] = {"safetensors", ".safetensors"}, [FORMAT_NPY] = {"npy", ".npy"}, [FORMAT_LLMC] = {"llmc", ".bin"}};
+  } formats[] = {[FORMAT_SAFETENSORS] = {"safetensors", ".safetensors"}, [FORMAT_NPY] = {"npy", ".npy"}, [FORMAT_LLMC] = {"llmc", ".bin"},
+                 [FORMAT_PEFT] = {"peft", ""}};
   enum { FORMATS = sizeof formats / sizeof *formats };
   int found = -1;
   for (int i = 0; i < FORMATS; i++)
-    if (options->format ? !strcmp(options->format, formats[i].name) : i != FORMAT_LLMC && blu_text_ends(output, formats[i].ending)) found = i;
-  if (found < 0 && options->format) return blu_error_set(err, "--format %s: it is safetensors, npy or llmc", options->format);
+    if (options->format ? !strcmp(options->format, formats[i].name) : i < FORMAT_LLMC && blu_text_ends(output, formats[i].ending)) found = i;
+  if (found < 0 && options->format) return blu_error_set(err, "--format %s: it is safetensors, npy, llmc or peft", options->format);
   if (found < 0) return blu_error_set(err, "--output %s: its name must end in .safetensors or .npy", output);
   if (!blu_text_ends(output, formats[found].ending))
     return blu_error_set(err, "--output %s: for --format %s its name must end in %s", output, formats[found].name, formats[found].ending);
@@ -84,10 +89,11 @@ static bool parse_format(BluError *err, const BluOptions *options, const char *o
   if (options->dtype && !parse_dtype(err, options->dtype, &e->dtype)) return false;
   if (options->dtype && found == FORMAT_NPY) return blu_error_set(err, "--dtype is for .safetensors files and llm.c's");
   if (found == FORMAT_LLMC && e->dtype == BLU_DTYPE_F16) return blu_error_set(err, "--dtype f16: llm.c's files hold f32 or bf16");
-  bool adapters = false;
-  for (int64_t i = 0; i < e->program->tensors; i++) adapters |= blu_adapter_is(e->program->tensor[i].name);
-  if (found == FORMAT_LLMC && adapters && !options->merge)
+  if (options->merge && !needs_adapters(err, e->program, "--merge")) return false;
+  if (found == FORMAT_PEFT && !needs_adapters(err, e->program, "--format peft")) return false;
+  if (found == FORMAT_LLMC && e->program->adapters && !options->merge)
     return blu_error_set(err, "--format llmc has no place for adapters: --merge adds them to the weights");
+  if (found == FORMAT_PEFT && options->merge) return blu_error_set(err, "--format peft is for adapters, and --merge leaves none");
   return options->heads < 0 || found == FORMAT_LLMC || blu_error_set(err, "--heads is for --format llmc");
 }
 
@@ -98,7 +104,7 @@ static bool load_model(BluError *err, const BluProgram *program, const BluOption
   BluProgram kept = blu_program_for(program, NULL); /* the host's memory, also where the program is for a device: nothing is computed */
   bool good = blu_cli_checkpoint(err, program, options, from) && blu_arena_open(err, arena, &kept, 0, blu_host_memory(0)) &&
               blu_checkpoint_load(err, program, arena, *from, false, &text, &warning) &&
-              (!options->merge || blu_adapter_merge(err, program, arena, merged));
+              (!options->merge || program->adapters->merge(err, program, arena, merged));
   if (good && warning.text[0]) fprintf(stderr, "warning: %s\n", warning.text);
   free(text);
   return good;
@@ -106,14 +112,17 @@ static bool load_model(BluError *err, const BluProgram *program, const BluOption
 
 bool blu_transfer_export(BluError *err, const BluProgram *program, const BluOptions *options) {
   bool llmc = options->format && !strcmp(options->format, "llmc"), npy = options->format && !strcmp(options->format, "npy");
-  char *default_output = blu_text_print("%s.%s", program->model, llmc ? "bin" : npy ? "npy" : "safetensors"), *from = NULL;
+  bool peft = options->format && !strcmp(options->format, "peft");
+  char *default_output = blu_text_print("%s.%s", program->model, llmc ? "bin" : npy ? "npy" : peft ? "adapter" : "safetensors"), *from = NULL;
   const char *output = options->output ? options->output : default_output;
   BluArena arena = {0};
   Export e = {.program = program, .arena = &arena, .pick = options->merge ? BLU_PICK_BASE : BLU_PICK_MODEL};
   int64_t merged = 0;
   bool good = parse_format(err, options, output, &e) && load_model(err, program, options, &arena, &from, &merged) &&
-              (e.format == FORMAT_NPY ? write_each(err, &e, output) : write_whole(err, &e, output, NULL));
-  if (good) printf("wrote the parameters of %s to %s\n", from ? from : "this program", output);
+              (e.format == FORMAT_PEFT  ? program->adapters->write(err, program, &arena, e.dtype, output)
+               : e.format == FORMAT_NPY ? write_each(err, &e, output)
+                                        : write_whole(err, &e, output, NULL));
+  if (good) printf("wrote the %s of %s to %s\n", e.format == FORMAT_PEFT ? "adapters" : "parameters", from ? from : "this program", output);
   if (good && merged) printf("merged %" PRId64 " adapters into their weights\n", merged);
   blu_arena_close(&arena);
   free(from);
@@ -129,18 +138,22 @@ static bool read_all(BluError *err, const BluProgram *program, const BluWeights 
 }
 
 /* First values of everything, then what the files hold. */
-static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const char *path, const char *ignore) {
+static bool fill_model(BluError *err, BluExec *exec, const BluProgram *program, const BluOptions *options) {
+  const char *path = options->file[0];
   const BluFunction *init = blu_program_function(program, "init");
   BluWeights weights;
   if (!blu_weights_open(err, &weights, path)) return false;
   const BluWeight **from = blu_new(program->tensors + 1, sizeof *from);
   int64_t heads = blu_llmc_heads(program);
-  bool good = blu_weights_match(err, program, &weights, ignore, from, stdout, stderr);
+  bool good = !options->adapter || needs_adapters(err, program, "--adapter");
+  if (good && options->adapter) good = program->adapters->open(err, &weights, program, options->adapter);
+  good = good && blu_weights_match(err, program, &weights, options->ignore, from, stdout, stderr);
   if (good && weights.heads && heads && weights.heads != heads)
     good = blu_error_set(err, "%s does not fit this program: its attention has %" PRId64 " heads, the program's %" PRId64, path, weights.heads, heads);
   blu_exec_scalars(exec, 0, 0);
   good = good && (!init || blu_exec_all(err, exec, init));
   good = good && read_all(err, program, &weights, from, &exec->arena);
+  if (good && options->adapter) good = program->adapters->put_scales(err, program, &weights, from, &exec->arena);
   free(from);
   blu_weights_close(&weights);
   return good;
@@ -166,7 +179,7 @@ bool blu_transfer_import(BluError *err, const BluProgram *program, const BluOpti
   int lock = -1;
   bool good = blu_exec_open(err, &exec, &part, run, options, blu_host_memory(0));
   exec.seed = options->seed >= 0 ? options->seed : 1;
-  good = good && fill_model(err, &exec, program, options->file[0], options->ignore) && blu_file_folder(err, out) &&
+  good = good && fill_model(err, &exec, program, options) && blu_file_folder(err, out) &&
          (lock = blu_file_lock(err, out)) >= 0;
   int64_t latest = good ? blu_checkpoint_latest(out) : -1;
   if (latest >= 0)

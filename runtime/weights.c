@@ -16,8 +16,7 @@ static BluWeightFile *add_file(BluWeights *w, char *path) {
   return &w->file[w->files++];
 }
 
-/* Takes over `path`. */
-static bool add_safetensors(BluError *err, BluWeights *w, char *path) {
+bool blu_weights_add(BluError *err, BluWeights *w, char *path) {
   BluWeightFile *file = add_file(w, path);
   if (!blu_safetensors_open(err, &file->table, path, &file->fd)) return file->fd = -1, false;
   int64_t tensors = file->table.tensors;
@@ -36,7 +35,7 @@ static bool open_part(BluError *err, BluWeights *w, const char *index, const cha
   char *path = blu_text_path(folder, name);
   for (*which = 0; *which < w->files; ++*which)
     if (!strcmp(w->file[*which].path, path)) return free(path), true;
-  return add_safetensors(err, w, path);
+  return blu_weights_add(err, w, path);
 }
 
 static bool is_placed(const BluSafetensorsIndex *index, const int64_t *file, const BluWeight *weight) {
@@ -91,7 +90,7 @@ static bool open_llmc(BluError *err, BluWeights *w, const char *path) {
 static bool open_folder(BluError *err, BluWeights *w, const char *folder) {
   char *whole = blu_text_path(folder, "model.safetensors"), *index = blu_text_path(folder, "model.safetensors.index.json");
   bool is_whole = !access(whole, F_OK), is_index = !access(index, F_OK), good;
-  if (is_whole) good = add_safetensors(err, w, blu_text_print("%s", whole));
+  if (is_whole) good = blu_weights_add(err, w, blu_text_print("%s", whole));
   else if (is_index) good = open_index(err, w, index);
   else good = blu_error_set(err, "%s holds neither model.safetensors nor model.safetensors.index.json", folder);
   free(whole);
@@ -106,7 +105,7 @@ bool blu_weights_open(BluError *err, BluWeights *w, const char *path) {
   bool good = folder                               ? open_folder(err, w, path)
               : blu_text_ends(path, ".index.json") ? open_index(err, w, path)
               : blu_text_ends(path, ".bin")        ? open_llmc(err, w, path)
-                                                   : add_safetensors(err, w, blu_text_print("%s", path));
+                                                   : blu_weights_add(err, w, blu_text_print("%s", path));
   if (!good) blu_weights_close(w);
   return good;
 }
@@ -156,17 +155,23 @@ static bool read_tensor(BluError *err, const BluWeights *w, const BluWeight *wei
   return read_values(err, file, slot->dtype, slot->offset, blu_slot_count(slot), to, dtype);
 }
 
-bool blu_weights_read(BluError *err, const BluWeights *w, const BluWeight *weight, const BluArena *arena, int64_t offset, int32_t dtype) {
-  int64_t bytes = blu_slot_count(&weight->slot) * blu_dtype_bytes(dtype);
-  if (!arena->driver) return read_tensor(err, w, weight, arena->base + offset, dtype);
-  char *values = blu_new(bytes, 1); /* for a device: whole, then piece by piece through the place that it gives */
-  bool good = read_tensor(err, w, weight, values, dtype);
-  for (int64_t at = 0, part; good && at < bytes; at += part) {
+bool blu_weights_put(BluError *err, const BluArena *arena, int64_t offset, const char *values, int64_t bytes) {
+  bool good = true;
+  if (!arena->driver) return memcpy(arena->base + offset, values, (size_t)bytes), true;
+  for (int64_t at = 0, part; good && at < bytes; at += part) { /* piece by piece through the place that a device gives */
     part = bytes - at;
     char *place = blu_device_place(arena, offset + at, &part);
     memcpy(place, values + at, (size_t)part);
     good = blu_device_put(err, arena, offset + at, place, part);
   }
+  return good;
+}
+
+bool blu_weights_read(BluError *err, const BluWeights *w, const BluWeight *weight, const BluArena *arena, int64_t offset, int32_t dtype) {
+  int64_t bytes = blu_slot_count(&weight->slot) * blu_dtype_bytes(dtype);
+  if (!arena->driver) return read_tensor(err, w, weight, arena->base + offset, dtype);
+  char *values = blu_new(bytes, 1);
+  bool good = read_tensor(err, w, weight, values, dtype) && blu_weights_put(err, arena, offset, values, bytes);
   free(values);
   return good;
 }

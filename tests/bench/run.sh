@@ -12,6 +12,7 @@ usage: tests/bench/run.sh [options] [PART..]
 parts (default: all of them)
   mlp          perceptron 784-512-256-10, batch 64: samples/s with SGD and Adam
   transformer  GPTs of 4 layers 128 wide and of 6 layers 384 wide: tokens/s
+  gpt2         GPT-2 124M, at B x T of 4 x 64, 4 x 256 and 1 x 1024: tokens/s and memory, PyTorch eager and compiled
   products     matrix products of GPT-2 124M's training step at 256 and 1024 rows: share of the multiply-add peak
   bandwidth    AdamW and layer norm: share of the triad's bandwidth
   compile      bluc: time of each stage, size of trainers, their start and memory
@@ -49,7 +50,7 @@ while [ $# -gt 0 ]; do
   esac
   shift || { usage >&2; exit 2; }
 done
-[ ${#parts[@]} -gt 0 ] || parts=(mlp transformer products bandwidth compile)
+[ ${#parts[@]} -gt 0 ] || parts=(mlp transformer gpt2 products bandwidth compile)
 bluc=$build/bin/bluc
 [ -x "$bluc" ] || fail "there is no $bluc; --build says where Blu is built"
 work=$build/bench
@@ -124,6 +125,41 @@ part_transformer() {
   [ -z "$smoke" ] || return 0
   compile gpt_middle -D L=6 -D H=6 -D D=384 -D T=256 "$here/transformer.blu"
   duel '6 layers, 384 wide, B 12, T 256' gpt_middle text.data 3072 "$here/transformer_torch.py" 6 6 384 256 12
+}
+
+# All of GPT-2 124M. PyTorch's better one counts, in speed and in memory each.
+part_gpt2() {
+  local shape='-D L=12 -D H=12 -D D=768 -D V=50257' peer='12 12 768' sizes='4x64 4x256 1x1024' vocabulary=50257 steps=6
+  [ -z "$smoke" ] || shape='-D L=1 -D H=2 -D D=32 -D V=300' peer='1 2 32' sizes=2x16 vocabulary=300 steps=2
+  mkdir -p text.data
+  cat "$top"/docs/*.md "$top"/docs/*.md "$top"/docs/*.md > text.data/train.txt
+  printf '\nGPT-2 124M: tokens/s, median [range]; peak resident MiB\n%-10s %-24s %-24s %-24s %6s %8s %8s %6s\n' 'B x T' Blu PyTorch compiled ratio Blu PyTorch ratio
+  for size in $sizes; do
+    local b=${size%x*} t=${size#*x} memory
+    # shellcheck disable=SC2086
+    compile gpt2 $shape -D T="$t" -D B="$b" "$here/transformer.blu"
+    rm -f ours memory; : > eager; : > compiled
+    for ((i = 0; i < rounds; i++)); do
+      speed gpt2 text.data "$steps" | awk -v u=$((b * t)) '{ print $1 * u }' >> ours
+      [ -n "$torch" ] || continue
+      for kind in eager compiled; do
+        local how=
+        [ $kind = eager ] || how=compile
+        # shellcheck disable=SC2086
+        "$torch" "$here/transformer_torch.py" $peer "$t" "$b" "$threads" "$seconds" $vocabulary $how >> $kind 2> errors || fail "the peer failed: $(tail -n 1 errors)"
+      done
+    done
+    rm -rf gpt2.run
+    ./machine run memory ./gpt2 train --data text.data --out gpt2.run --steps 2 --eval-every 0 --save-every 0 --threads "$threads" --quiet || fail "gpt2 does not train"
+    memory=$(awk '{ printf "%.0f", $2 }' memory)
+    printf '%-10s %-24s %-24s %-24s' "$size" "$(spread ours)" "$(spread eager)" "$(spread compiled)"
+    if [ -n "$torch" ]; then
+      printf '%s %s\n' "$(median eager)" "$(median compiled)" | awk -v a="$(median ours)" '{ printf " %6.2f", a / ($1 > $2 ? $1 : $2) }'
+      sort -g -k 2 eager compiled | awk -v m="$memory" 'NR == 1 { printf " %8.0f %8.0f %6.2f\n", m, $2, m / $2 }'
+    else
+      printf ' %6s %8.0f %8s %6s\n' - "$memory" - -
+    fi
+  done
 }
 
 # The rates of a model's kernels. The peak is measured around each run, and the best of them counts.

@@ -57,7 +57,11 @@ done
 run 0 ./lstm info
 says '^  rnn\.x2h\.weight +f32\[768,64\] .* uniform\(-0\.0721688, 0\.0721688\);'
 for model in lstm gru moe; do probabilities $model 256 bytes.csv; done
-for model in gpt_char llama; do
+for model in lstm gru; do
+  run 0 ./$model predict --entry decode token=token.csv --output $model.npy
+  same "logits of $model" "$(wc -c < $model.npy)" $((128 + 256 * 4))
+done
+for model in gpt_char llama moe; do
   run 0 ./$model predict --entry decode token=token.csv at=at.csv --output $model.npy
   same "logits of $model" "$(wc -c < $model.npy)" $((128 + 256 * 4))
 done

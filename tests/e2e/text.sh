@@ -166,22 +166,53 @@ if paste all later | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-4)) ex
 mkdir bytes
 cp long.txt bytes/train.txt
 cp "$text" bytes/test.txt
-for model in gpt_char llama; do
-  shape='-D S=48 -D L=2 -D H=4 -D D=64 -D B=16'
-  if [ $model = llama ]; then shape="$shape -D HIDDEN=128 -D G=2"; sed 's/^entry decode/entry all(x: i32[1, S]) -> float[1, S, V] { lm_head(model(x)) }\n&/' "$top/models/llama.blu" > llama.blu
-  else sed 's/^entry decode/entry all(x: i32[1, S]) -> float[1, S, V] { model(x) }\n&/' "$top/models/gpt_char.blu" > gpt_char.blu; fi
+# The number of the greatest of each 256 logits, the lowest of equals: what --temperature 0 draws.
+greatest() { awk '{ i = (NR - 1) % 256; if (!i || $1 + 0 > best) { best = $1 + 0; at = i } if (i == 255) print at }'; }
+whole_pass() { # model: the file with one more entry, the logits of all positions of a text of 48 bytes
+  case $1 in
+    llama) sed 's/^entry decode/entry all(x: i32[1, S]) -> float[1, S, V] { llama(x) }\n&/' ;;
+    moe) sed 's/^entry decode/entry all(x: i32[1, S]) -> float[1, S, V] { let (y, _) = model(x); y }\n&/' ;;
+    gpt_char) sed 's/^entry decode/entry all(x: i32[1, S]) -> float[1, S, V] { model(x) }\n&/' ;;
+    *) sed 's/^entry decode/entry all(x: i32[1, T]) -> float[1, T, V] { model(x) }\n&/' ;;
+  esac < "$top/models/$1.blu" > "$1.blu"
+}
+for model in gpt_char llama moe lstm gru; do
+  more='--set warmup=10'
+  case $model in
+    llama) shape='-D S=48 -D L=2 -D H=4 -D D=64 -D B=16 -D HIDDEN=128 -D G=2' ;;
+    moe) shape='-D S=48 -D L=2 -D H=4 -D D=64 -D B=16 -D HIDDEN=64 -D E=4' ;;
+    gpt_char) shape='-D S=48 -D L=2 -D H=4 -D D=64 -D B=16' ;;
+    *) shape='-D T=48 -D D=32 -D N=64 -D B=16' more= ;;
+  esac
+  whole_pass $model
   compile $shape $model.blu -o $model
-  run 0 ./$model train --data bytes --steps 60 --set lr=3e-3 --set warmup=10 --eval-every 0 --quiet --threads 1
-  run 0 ./$model sample --threads 1 --prompt 'The ' --tokens 40 --quiet --logits $model.npy --temperature 0
+  run 0 ./$model train --data bytes --steps 60 --set lr=3e-3 $more --eval-every 0 --quiet --threads 1
+  # greedy: each byte is the greatest of the logits before it, and of those that the whole pass over prompt and bytes gives there
+  run 0 ./$model sample --threads 1 --prompt 'The ' --tokens 44 --quiet --logits $model.npy --temperature 0
+  head -c -1 out > said
+  same "bytes that $model says" "$(wc -c < said)" 48
+  whole $model "$(od -An -v -t u1 said | xargs | tr ' ' ',')"
+  numbers $model.all.npy | greatest | head -n 47 | tail -n 44 > expected # behind byte 4, 5, ..
+  od -An -v -t u1 -w1 -j 4 said | tr -d ' ' | cmp - expected || fail "what $model says is not what its logits say"
+  close_to "logits of $model" <(numbers $model.npy) <(numbers $model.all.npy | head -n $((47 * 256))) 1e-4
   whole $model "$(head -c 48 "$text" | od -An -v -t u1 | xargs | tr ' ' ',')"
   run 0 ./$model sample --threads 1 --prompt "$(head -c 48 "$text")" --tokens 0 --quiet --logits $model.npy
   close_to "logits of $model" <(numbers $model.npy) <(numbers $model.all.npy) 1e-4
   run 0 ./$model sample --threads 1 --prompt 'The ' --tokens 40 --temperature 100 --seed 3 --quiet # nearly random bytes
   iconv -f UTF-8 -t UTF-8 out > read || fail "a sample of $model is no UTF-8"
   run 0 ./$model sample --threads 1 --tokens 5 --quiet
-  run 1 ./$model sample --threads 1 --prompt "$(head -c 49 "$text")" --quiet
-  one_line '^error: the prompt has 49 tokens, but the context of this program is 48$'
+  case $model in
+    lstm | gru) # what they remember has no end
+      run 0 ./$model sample --threads 1 --prompt "$(head -c 60 "$text")" --tokens 100 --quiet --logits $model.npy
+      same "positions of $model" "$(numbers $model.npy | wc -l)" $(((60 + 99) * 256))
+      ;;
+    *)
+      run 1 ./$model sample --threads 1 --prompt "$(head -c 49 "$text")" --quiet
+      one_line '^error: the prompt has 49 tokens, but the context of this program is 48$'
+      ;;
+  esac
 done
+same 'the greatest' "$(printf '%s\n' -1 2 2 $(seq 253 | sed 's/.*/0/') | greatest)" 1
 
 # --- the script that does all of it ---
 for option in '' "--tokenizer $tokenizers/vocab.bpe"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes checkpoints/, small checkpoints as other programs save them, and checkpoints.safetensors, what these models compute.
 
-    python3 -m venv venv && venv/bin/pip install torch numpy transformers
+    python3 -m venv venv && venv/bin/pip install torch numpy transformers peft
     venv/bin/python tests/golden/checkpoints.py                  makes them
     venv/bin/python tests/golden/checkpoints.py check FOLDER     holds what checkpoints.sh left in FOLDER to them, by transformers
 
@@ -10,15 +10,19 @@ Nothing here runs in the tests. Models are random and small, made from their con
     gpt2/        GPT2LMHeadModel as it is saved: names with `transformer.`, no lm_head
     published/   the same model in bf16 as the published files are: no prefix, attention masks, an lm_head equal to wte
     llama/       LlamaForCausalLM in three files with an index
+    llama_tied/  the same class whose head is the embedding: no lm_head
+    peft_gpt2/, peft_llama/   adapters of gpt2/ and llama_tied/ as PEFT saves them
     llmc_f32.bin, llmc_bf16.bin   the GPT-2 as llm.c's train_gpt2.py writes it, versions 3 and 5
 """
 import os
 import shutil
 import struct
 import sys
+import warnings
 
 import numpy as np
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
@@ -31,6 +35,10 @@ TOKENS = torch.tensor([[(7 * i * i + 3 * i + 1) % V for i in range(S)]])
 GPT2 = GPT2Config(vocab_size=V, n_positions=S, n_embd=D, n_layer=L, n_head=H, bos_token_id=0, eos_token_id=0)
 LLAMA = LlamaConfig(vocab_size=V, max_position_embeddings=S, hidden_size=D, intermediate_size=HIDDEN, num_hidden_layers=L,
                     num_attention_heads=H, num_key_value_heads=G, rms_norm_eps=1e-6, tie_word_embeddings=False)
+LLAMA_TIED = LlamaConfig(**LLAMA.to_dict() | dict(tie_word_embeddings=True))
+# Of every layer that Blu's example adapts, [in, out] in GPT-2; of some layers, with a scale that no f32 holds.
+ADAPTERS = {"peft_gpt2": LoraConfig(r=4, lora_alpha=10, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True),
+            "peft_llama": LoraConfig(r=3, lora_alpha=12, target_modules=["q_proj", "v_proj"], use_rslora=True)}
 
 
 def random_model(kind, config, seed):  # norms and biases too: ones and zeros would hide what is exchanged
@@ -40,6 +48,21 @@ def random_model(kind, config, seed):  # norms and biases too: ones and zeros wo
         for name, p in model.named_parameters():
             p.copy_(torch.randn(p.shape) * 0.2 + (1.0 if p.ndim == 1 and name.endswith("weight") else 0.0))
     return model
+
+
+def adapt(name, model, seed):
+    """Random adapters, B too; the model itself is changed, as PEFT does it."""
+    torch.manual_seed(seed)
+    adapted = get_peft_model(model, ADAPTERS[name]).eval()
+    with torch.no_grad():
+        for key, p in adapted.named_parameters():
+            if "lora_" in key:
+                p.copy_(torch.randn(p.shape) * 0.3)
+    place = os.path.join(FOLDER, name)
+    adapted.save_pretrained(place)
+    if os.path.exists(os.path.join(place, "README.md")):
+        os.remove(os.path.join(place, "README.md"))
+    return adapted
 
 
 def logits(model):
@@ -73,6 +96,8 @@ def llmc(path, parameters, half):
 def make():
     shutil.rmtree(FOLDER, ignore_errors=True)
     gpt2, llama = random_model(GPT2LMHeadModel, GPT2, 1), random_model(LlamaForCausalLM, LLAMA, 2)
+    tied = random_model(LlamaForCausalLM, LLAMA_TIED, 3)
+    tied.save_pretrained(os.path.join(FOLDER, "llama_tied"))
     gpt2.save_pretrained(os.path.join(FOLDER, "gpt2"))
     llama.save_pretrained(os.path.join(FOLDER, "llama"), max_shard_size="10KB")
     parameters = load_file(os.path.join(FOLDER, "gpt2", "model.safetensors"))
@@ -87,23 +112,25 @@ def make():
     save_file(half, os.path.join(FOLDER, "published", "model.safetensors"), metadata={"format": "pt"})
     rounded = GPT2LMHeadModel(GPT2)
     rounded.load_state_dict({k: v.to(torch.bfloat16).float() for k, v in gpt2.state_dict().items()})
-    for name in "gpt2", "llama":
+    for name in "gpt2", "llama", "llama_tied":
         for extra in "config.json", "generation_config.json":
             if os.path.exists(os.path.join(FOLDER, name, extra)):
                 os.remove(os.path.join(FOLDER, name, extra))
+    outputs = {"data tokens": TOKENS.numpy().astype(np.int32), "output gpt2": logits(gpt2).numpy(), "output llama": logits(llama).numpy(),
+               "output llama_tied": logits(tied).numpy(), "output published": logits(rounded.eval()).numpy()}
+    outputs |= {f"output {name}": logits(adapt(name, model.float(), 4)).numpy() for name, model in (("peft_gpt2", gpt2), ("peft_llama", tied))}
     for where, _, files in os.walk(FOLDER):
         for name in files:
             os.chmod(os.path.join(where, name), 0o644)
-    save("checkpoints", {"data tokens": TOKENS.numpy().astype(np.int32), "output gpt2": logits(gpt2).numpy(), "output llama": logits(llama).numpy(),
-                         "output published": logits(rounded.eval()).numpy()})
+    save("checkpoints", outputs)
 
 
 def check(folder):
     """folder/NAME.safetensors, each exported by a trainer that had imported the checkpoint NAME."""
     bad = 0
     want = load_file(os.path.join(HERE, "checkpoints.safetensors"))
-    for name, kind, config in ("gpt2", GPT2LMHeadModel, GPT2), ("llama", LlamaForCausalLM, LLAMA), ("published", GPT2LMHeadModel, GPT2), \
-            ("llmc_f32", GPT2LMHeadModel, GPT2):
+    for name, kind, config in ("gpt2", GPT2LMHeadModel, GPT2), ("llama", LlamaForCausalLM, LLAMA), ("llama_tied", LlamaForCausalLM, LLAMA_TIED), \
+            ("published", GPT2LMHeadModel, GPT2), ("llmc_f32", GPT2LMHeadModel, GPT2):
         place = os.path.join(folder, "hf", name)
         os.makedirs(place, exist_ok=True)
         shutil.copy(os.path.join(folder, name + ".safetensors"), os.path.join(place, "model.safetensors"))
@@ -113,6 +140,14 @@ def check(folder):
         loose = {k: sorted(v) for k, v in report.items() if v}
         bad += not error <= 1e-4 or bool(loose)
         print(f"{name}: logits differ by {error:.2e}; {loose or 'every tensor taken'}")
+    for name, kind, base in ("peft_gpt2", GPT2LMHeadModel, "gpt2"), ("peft_llama", LlamaForCausalLM, "llama_tied"):
+        with warnings.catch_warnings(record=True) as said:  # of keys that are missing
+            warnings.simplefilter("always")
+            model = PeftModel.from_pretrained(kind.from_pretrained(os.path.join(folder, "hf", base), dtype=torch.float32), os.path.join(folder, name))
+        error = (logits(model.eval()) - want["output " + name]).abs().max().item()
+        missing = [str(w.message) for w in said if "issing" in str(w.message)]
+        bad += not error <= 1e-4 or bool(missing)
+        print(f"{name}: logits differ by {error:.2e}; {missing or 'every tensor taken'}")
     return bad
 
 

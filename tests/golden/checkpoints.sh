@@ -27,8 +27,11 @@ run 0 "$golden" unpack "$numbers" .
 logits='model(tokens)'
 model gpt2 -D H=2
 model gpt2_lora -D H=2 -D RANK=4
-logits='lm_head(model(tokens))'
-model llama -D H=2 -D G=1 -D HIDDEN=24
+logits='llama(tokens)'
+llama=(-D H=2 -D G=1 -D HIDDEN=24)
+model llama "${llama[@]}" -D TIED=true
+mv llama llama_tied
+model llama "${llama[@]}"
 
 # --- in and out. f32 against double: 1e-5, as in golden.sh ---
 run 0 ./gpt2 import "$given/gpt2" --out gpt2.run
@@ -47,13 +50,24 @@ for path in "$given/llama" "$given/llama/" "$given/llama/model.safetensors.index
   run 0 ./llama import "$path" --out llama.run
   computes llama llama.run llama 1e-5
 done
+# a tied head has no lm_head in the file; a program with a head of its own wants one, and a tied one takes none that differs
+run 0 ./llama_tied import "$given/llama_tied" --out llama_tied.run
+computes llama_tied llama_tied.run llama_tied 1e-5
+run 0 ./llama_tied export --out llama_tied.run --output llama_tied.safetensors
+run 1 ./llama import "$given/llama_tied" --out refused
+complains '^  lm_head\.weight: f32\[96,16\] in the program, missing in the checkpoint$'
+same 'differences' "$(grep -c '^  ' err)" 1
+run 1 ./llama_tied import "$given/llama" --out refused
+complains '^  lm_head\.weight: .*, missing in the program, and not equal to model\.embed_tokens\.weight$'
+absent refused
 
 for name in gpt2 published llmc_f32; do run 0 ./gpt2 export --out $name.run --output $name.safetensors; done
 run 0 ./llama export --out llama.run --output llama.safetensors
 head -c 60 gpt2.safetensors | grep -qF '{"__metadata__":{"format":"pt"},"' || fail 'a file that transformers refuses'
-tensors() { cat "$@" | tr -d '\0' | grep -aoE '"[a-z_0-9.]*":\{"dtype":"F32","shape":\[[0-9,]*\]' | sed 's/^"transformer\./"/' | LC_ALL=C sort; } # files..
+tensors() { cat "$@" | tr -d '\0' | grep -aoE '"[A-Za-z_0-9.]*":\{"dtype":"F32","shape":\[[0-9,]*\]' | sed 's/^"transformer\./"/' | LC_ALL=C sort; } # files..
 same 'names and shapes' "$(tensors gpt2.safetensors)" "$(tensors "$given/gpt2/model.safetensors")"
 same 'names and shapes' "$(tensors llama.safetensors)" "$(tensors "$given"/llama/*.safetensors)"
+same 'names and shapes' "$(tensors llama_tied.safetensors)" "$(tensors "$given"/llama_tied/*.safetensors)"
 run 0 ./gpt2 export --out llmc_f32.run --format llmc --output back.bin
 cmp back.bin "$given/llmc_f32.bin" || fail 'not the bytes that came'
 run 0 ./gpt2 export --out llmc_bf16.run --format llmc --dtype bf16 --output back.bin
@@ -99,7 +113,7 @@ one_line '^error: --merge: this program has no adapters'
 # The two other kinds of layers: Llama's projections, and a linear layer with the values of one of GPT-2's.
 sed 's/context = S)/context = S, layer = nn.LoRAProjection)/; s/(D, HIDDEN)/(D, HIDDEN, layer = nn.LoRAProjection)/
   s/optimizer = /optimizer = frozen; optimizer "*.lora_?" = /' llama.blu > llama_lora.blu
-compile "${sizes[@]}" -D H=2 -D G=1 -D HIDDEN=24 llama_lora.blu -o llama_lora
+compile "${sizes[@]}" "${llama[@]}" llama_lora.blu -o llama_lora
 run 0 ./llama_lora import "$given/llama" --out llama_lora.run
 computes llama_lora llama_lora.run llama 1e-5
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "%c", 33 + i * i % 60 }' > train.txt # characters below 96
@@ -110,6 +124,88 @@ run 0 ./llama import merged_llama.safetensors --out merged_llama.run
 run 0 ./llama_lora predict --entry logits tokens=data/tokens.npy --out llama_lora.run --output adapted.npy
 run 0 ./llama predict --entry logits tokens=data/tokens.npy --out merged_llama.run --output merged.npy
 run 0 "$golden" arrays merged.npy adapted.npy 1e-5
+
+# --- PEFT's adapters: read, they compute what PEFT computed, whatever scale the program began with; written, they are what was read ---
+peft() { # trainer, base, name, tensors
+  run 0 ./$1 import "$given/$2" --adapter "$given/$3" --out $3.run
+  computes $1 $3.run $3 1e-5
+  run 0 ./$1 export --format peft --out $3.run --output $3
+  says "^wrote the adapters of $3\.run/step-0 to $3$"
+  run 0 ./$1 import "$given/$2" --adapter $3 --out $3.again.run
+  cmp $3.run/step-0/model.safetensors $3.again.run/step-0/model.safetensors || fail "$3 is not what was exported"
+  run 0 ./$1 export --merge --out $3.run --output $3.safetensors
+  run 0 ./$2 import $3.safetensors --out $3.merged.run
+  computes $2 $3.merged.run $3 1e-5
+  same "tensors of $3" "$(tensors $3/adapter_model.safetensors | wc -l)" "$4"
+  absent $3/*.tmp
+}
+peft gpt2_lora gpt2 peft_gpt2 16
+same 'names and shapes' "$(tensors peft_gpt2/adapter_model.safetensors)" "$(tensors "$given/peft_gpt2/adapter_model.safetensors")"
+for setting in '"r": 4' '"lora_alpha": 10' '"fan_in_fan_out": true' '"use_rslora": false' '"peft_type": "LORA"'; do
+  grep -q "^  $setting,$" peft_gpt2/adapter_config.json || fail "the configuration lacks $setting"
+done
+same 'modules' "$(sed -n '/target_modules/,$p' peft_gpt2/adapter_config.json | grep -c '"transformer\.h\.')" 8
+run 0 ./gpt2_lora export --format peft --dtype bf16 --out peft_gpt2.run --output rounded
+cat rounded/adapter_model.safetensors | tr -d '\0' | grep -aq '"BF16"' || fail '--dtype of adapters'
+# Layers that the file leaves alone: their product is 0. The scale is 12 / sqrt(3).
+sed 's/context = S)/context = S, layer = adapted)/; s/(D, HIDDEN)/(D, HIDDEN, layer = adapted)/
+  s/optimizer = /optimizer = frozen; optimizer "*.lora_?" = /' llama.blu > llama_peft.blu
+echo 'fn adapted(I, O) { nn.LoRAProjection(I, O, rank = 3) }' >> llama_peft.blu
+compile "${sizes[@]}" "${llama[@]}" -D TIED=true llama_peft.blu -o llama_peft
+peft llama_peft llama_tied peft_llama 28
+run 0 ./llama_peft import "$given/llama_tied" --adapter "$given/peft_llama" --out spared.run
+says '^not in the checkpoint: 20 tensors of adapters, which have their first values$'
+same 'names' "$(tensors peft_llama/adapter_model.safetensors | grep -cF -f <(tensors "$given/peft_llama/adapter_model.safetensors"))" 8
+grep -q '^    "model.layers.0.self_attn.q_proj",$' peft_llama/adapter_config.json || fail 'the name of a module'
+
+cp -r "$given/peft_gpt2" changed
+adapter() { # pattern of the error, trainer, command of sed for the configuration
+  sed "$3" "$given/peft_gpt2/adapter_config.json" > changed/adapter_config.json
+  run 1 ./$2 import "$given/gpt2" --adapter changed --out refused
+  complains "$1"
+  absent refused
+}
+for change in 's/"use_dora": false/"use_dora": true/' 's/"bias": "none"/"bias": "all"/' 's/"init_lora_weights": true/"init_lora_weights": "pissa"/' \
+  's/"rank_pattern": {}/"rank_pattern": {"c_fc": 2}/' 's/"modules_to_save": null/"modules_to_save": ["wte"]/' 's/"r": 4/"r": 0/' 's/"r": 4/"r": "4"/' \
+  's/"lora_alpha": 10/"lora_alpha": true/' 's/"use_rslora": false/"use_rslora": 0/' 's/"peft_type": "LORA"/"peft_type": "IA3"/' 's/"revision": null/"of_2030": 1/'; do
+  key=$(sed 's/.*\/"\([a-z_0-9]*\)".*/\1/' <<< "$change")
+  adapter "^error: changed/adapter_config.json: this value of '$key' is not understood$" gpt2_lora "$change"
+done
+adapter '^error: changed/adapter_config.json: not a configuration of a LoRA adapter: it lacks r$' gpt2_lora '/"r":/d'
+adapter '^error: changed/adapter_config.json: .* it lacks lora_alpha$' gpt2_lora '/"lora_alpha":/d'
+adapter '^error: changed/adapter_config.json: .* it lacks peft_type$' gpt2_lora '/"peft_type":/d'
+adapter '^error: changed/adapter_config.json:.*: not valid JSON: ' gpt2_lora '$d'
+adapter '^error: changed/adapter_config.json: not a configuration of an adapter: not an object$' gpt2_lora '1s/.*/[]/; 2,$d'
+adapter '^error: --adapter: this program has no adapters' gpt2 ''
+sed 's/, layer = adapted);/);/' gpt2_lora.blu > fewer.blu # what is adapted there: the attention of none, the perceptron
+sed -i 's/act = gelu_tanh)/act = gelu_tanh, layer = adapted)/' fewer.blu
+compile "${sizes[@]}" -D H=2 -D RANK=4 fewer.blu -o fewer
+adapter ' does not fit this program: 0 tensors are missing, 0 of another shape or type, 8 unexpected$' fewer ''
+complains '^  transformer\.h\.0\.attn\.c_attn\.lora_A: f32\[4,16\] in the checkpoint, missing in the program$'
+compile "${sizes[@]}" -D H=2 -D RANK=2 gpt2_lora.blu -o gpt2_lora2
+adapter ' 0 tensors are missing, 16 of another shape or type, 0 unexpected$' gpt2_lora2 ''
+complains '^  h\.0\.attn\.c_attn\.lora_A: f32\[16,2\] in the program, f32\[16,4\] in the checkpoint$'
+sed 's/h\.0\.mlp\.c_fc\.lora_B/h.0.mlp.c_fc.lora_C/' "$given/peft_gpt2/adapter_model.safetensors" > changed/adapter_model.safetensors
+adapter ' 1 tensors are missing, 0 of another shape or type, 1 unexpected$' gpt2_lora ''
+complains '^  h\.0\.mlp\.c_fc\.lora_B: .* missing in the checkpoint$'
+complains '^  base_model\.model\.transformer\.h\.0\.mlp\.c_fc\.lora_C\.weight: '
+rm changed/adapter_model.safetensors
+adapter '^error: cannot open changed/adapter_model.safetensors' gpt2_lora ''
+rm changed/adapter_config.json
+run 1 ./gpt2_lora import "$given/gpt2" --adapter changed --out refused
+complains 'changed/adapter_config.json'
+run 1 ./gpt2 export --format peft --out gpt2.run --output no
+one_line '^error: --format peft: this program has no adapters'
+run 1 ./gpt2_lora export --format peft --merge --out lora.run --output no
+one_line '^error: --format peft is for adapters, and --merge leaves none$'
+sed 's/rank = 3/rank = if O == 16 { 3 } else { 2 }/' llama_peft.blu > mixed.blu
+compile "${sizes[@]}" "${llama[@]}" -D TIED=true mixed.blu -o mixed
+run 0 ./mixed import "$given/llama_tied" --out mixed.run
+run 1 ./mixed export --format peft --out mixed.run --output no
+one_line '^error: --format peft: a file has one rank and one scale, but those of model.layers.0.self_attn.k_proj are 2 and 8, those of .*q_proj 3 and 5.33333$'
+run 1 ./gpt2_lora export --format peft --out lora.run --output llama.blu/x
+one_line '^error: '
+absent no
 
 cat > layer.blu << 'END'
 import nn;
@@ -225,7 +321,7 @@ wrong() { # pattern, trainer, arguments..
   run 1 ./$trainer export "$@"
   one_line "$pattern"
 }
-wrong '^error: --format pickle: it is safetensors, npy or llmc$' gpt2 --out gpt2.run --format pickle
+wrong '^error: --format pickle: it is safetensors, npy, llmc or peft$' gpt2 --out gpt2.run --format pickle
 wrong '^error: --output a.bin: its name must end in .safetensors or .npy$' gpt2 --out gpt2.run --output a.bin
 wrong '^error: --output a.npy: for --format llmc its name must end in .bin$' gpt2 --out gpt2.run --format llmc --output a.npy
 wrong '^error: --dtype f16: llm.c.s files hold f32 or bf16$' gpt2 --out gpt2.run --format llmc --dtype f16
@@ -240,5 +336,5 @@ wrong '^error: --format llmc: the file says how many heads attention has, .*give
 wrong '^error: --heads 3 don.t divide a width of 16$' blind --out blind.run --format llmc --heads 3
 run 0 ./blind export --out blind.run --format llmc --heads 2
 cmp blind.bin "$given/llmc_f32.bin" || fail '--heads'
-if [ -n "$keep" ]; then mkdir -p "$keep" && cp {gpt2,llama,published,llmc_f32}.safetensors "$keep"; fi
+if [ -n "$keep" ]; then mkdir -p "$keep" && cp {gpt2,llama,llama_tied,published,llmc_f32}.safetensors "$keep" && cp -r peft_gpt2 peft_llama "$keep"; fi
 finish

@@ -111,7 +111,7 @@ steps() {
   cp -r start state
   for step in 0 1 2 3 4 5 6 7 8 9; do
     local more=()
-    [ $step = 0 ] && more=($(grep -o 'blu.name = "[a-z_0-9.]*:[mv]"' step.mlir | sed 's/.*"\(.*\)"/--input=\1=0/' | sort -u))
+    [ $step = 0 ] && more=($(grep -o 'blu.name = "[a-z_0-9.]*:[a-z]*"' step.mlir | sed 's/.*"\(.*\)"/--input=\1=0/' | sort -u))
     interpret step.mlir train --input=step=$step "${more[@]}" -- data state
     "$golden" next state < out || fail "step $step"
   done

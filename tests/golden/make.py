@@ -448,6 +448,12 @@ def optimizers():
     p = {}
     for n in names:
         p |= r.linear(n + ".fc.0", 4, 6) | r.linear(n + ".fc.1", 6, 3)
+    data = {"x": r(B, 4), "y": r(B, 3)}
+    names += ("adafactor", "adafactor_alone")
+    for n in names[-2:]:
+        p |= r.linear(n + ".fc.0", 4, 6) | r.linear(n + ".fc.1", 6, 3)
+    p["adafactor_deep.weight"] = r(2, 4, 3, scale=0.5)
+    single = 2.0**-23  # eps of f32, which PyTorch takes from the type
     O, betas, eps = torch.optim, (0.875, 0.96875), 2.0**-20
 
     def make(p):
@@ -458,15 +464,18 @@ def optimizers():
                 O.Adam(of("adam"), lr=0.03125, betas=betas, eps=eps, weight_decay=0.125),
                 O.AdamW(split("adamw", 0.125), lr=0.03125, betas=betas, eps=eps), O.AdamW(split("standard", 0.01), lr=1e-2),
                 Formula(of("lion"), lion), O.RMSprop(of("rmsprop"), lr=2**-7, alpha=0.96875, eps=eps, weight_decay=0.125),
-                O.RMSprop(of("rmsprop_momentum"), lr=2**-8, alpha=0.96875, eps=eps, momentum=0.875), Formula(of("muon"), muon)]
+                O.RMSprop(of("rmsprop_momentum"), lr=2**-8, alpha=0.96875, eps=eps, momentum=0.875), Formula(of("muon"), muon),
+                O.Adafactor(of("adafactor"), lr=0.25, beta2_decay=-0.75, eps=(eps, 0.125), d=1.5, weight_decay=0.125),
+                O.Adafactor(of("adafactor_alone"), eps=(single, 1e-3)), O.Adafactor(of("adafactor_deep"), lr=0.5, eps=(single, 1e-3))]
 
     def step(p, s, d):
         total = 0.0
         for n in names:
             total = total + ((linear(p, n + ".fc.1", linear(p, n + ".fc.0", d["x"]).tanh()) - d["y"]) ** 2).sum()
-        return total, 1.0 * B
+        w = p["adafactor_deep.weight"]
+        return total + ((d["x"] @ w[0] + (d["x"] @ w[1]).tanh() - d["y"]) ** 2).sum(), 1.0 * B
 
-    case("optimizers", p, {"x": r(B, 4), "y": r(B, 3)}, step, optimizers=make, last=True)
+    case("optimizers", p, data, step, optimizers=make, last=True)
 
 
 def schedules():

@@ -204,3 +204,17 @@ func.func @eval(%w: tensor<f32> {blu.role = "param", blu.name = "w"}) -> (tensor
   %0 = blu.exp %w : tensor<f32>
   return %0 : tensor<f32>
 }
+
+//--- tied.mlir
+// A table that is also a matrix: the rows are added to the product's cotangent itself, not to zeros of that size (which stay, unused).
+// CHECK: %[[P:[0-9]+]] = blu.matmul {{.*}} -> tensor<7x2xf32>
+// CHECK: blu.scatter_add %[[P]], %arg1, {{.*}}
+// CHECK-NOT: blu.add
+func.func @train(%w: tensor<7x2xf32> {blu.role = "param", blu.name = "w"}, %i: tensor<3xi32> {blu.role = "data", blu.name = "i"},
+                 %n: tensor<f32> {blu.role = "data", blu.name = "n"})
+    -> (tensor<f32> {blu.role = "sum", blu.name = "loss"}, tensor<f32> {blu.role = "weight", blu.name = "loss"}) {
+  %0 = blu.gather %w, %i : (tensor<7x2xf32>, tensor<3xi32>) -> tensor<3x2xf32>
+  %1 = blu.matmul %0, %w {ta = false, tb = true} : (tensor<3x2xf32>, tensor<7x2xf32>) -> tensor<3x7xf32>
+  %2 = blu.sum %1 : (tensor<3x7xf32>) -> tensor<f32>
+  return %2, %n : tensor<f32>, tensor<f32>
+}

@@ -11,12 +11,13 @@
 // CHECK-SAME: blu.args = array<i64: 320, 0, 64, 128, 192, 256>
 // CHECK-SAME: blu.bytes = 192
 // CHECK-SAME: blu.commit = 1
-// CHECK-SAME: blu.results = array<i64: 448, 0, 64>
-// CHECK: call @{{.*}} {blu.places = array<i64: 256, 320, 384, 448>}
+// CHECK-SAME: blu.results = array<i64: 384, 0, 64>
+// What is made of x is written over it, who is read there for the last time.
+// CHECK: call @{{.*}} {blu.places = array<i64: 256, 320, 320, 384>}
 // CHECK: blu.guard
 // The new state and the new parameter are written over the old ones.
-// CHECK: call @mul_scalar(%arg3, %arg4) {blu.places = array<i64: 128, 192, 320>}
-// CHECK: call @add_mul_sub_5(%arg2, {{.*}}, %arg1) {blu.places = array<i64: 64, 384, 320, 0, 64, 0>}
+// CHECK: call @mul_scalar(%arg3, %arg4) {blu.places = array<i64: 128, 192, 448>}
+// CHECK: call @add_mul_sub_5(%arg2, {{.*}}, %arg1) {blu.places = array<i64: 64, 320, 448, 0, 64, 0>}
 // CHECK-NOT: copy
 // CHECK: func.func @eval(
 // CHECK-SAME: blu.args = array<i64: 0, 320>
@@ -32,13 +33,13 @@
 // TEXT: function train: 3 launches, 192 bytes
 // TEXT-NEXT: {{^ *}}320 {{ *}}20 {{ *}}x {{ *}}f32[5] {{ *}}data
 // TEXT-NEXT: {{^ *}}0 {{.*}}exp
-// TEXT: f32[5] {{ *}}until 2
+// TEXT: f32[5] {{ *}}until 2, in place
 // TEXT: f32 {{ *}}until the end
 // TEXT: -- commit: what follows changes parameters and state --
 // TEXT-NEXT: {{^ *}}1 mul_scalar
 // TEXT: {{^ *}}2 add_mul_sub_5
-// TEXT-NEXT: {{^ *}}64 {{ *}}20 {{ *}}f32[5] {{ *}}until the end
-// TEXT: function eval: 1 launches, 128 bytes
+// TEXT-NEXT: {{^ *}}64 {{ *}}20 {{ *}}f32[5] {{ *}}until the end, in place
+// TEXT: function eval: 1 launches, 64 bytes
 // TEXT-NOT: commit
 func.func @train(%x: tensor<5xf32> {blu.role = "data", blu.name = "x"}, %w: tensor<5xf32> {blu.role = "param", blu.name = "w"},
                  %m: tensor<5xf32> {blu.role = "state", blu.name = "w:m"}, %lr: tensor<f64> {blu.role = "run", blu.name = "lr", blu.value = 0.1 : f64},
@@ -108,11 +109,54 @@ func.func @f(%x: tensor<16x16xf32> {blu.role = "input", blu.name = "x"}, %w: ten
   return %2 : tensor<16x16xf32>
 }
 
+//--- in_place.mlir
+// A kernel that reads an operand where it writes, and is the last to read it, writes over it: softmax, a residual, rows added to a table. Two
+// results don't share one place, and an operand of another size is no place.
+// CHECK: func.func @f(
+// CHECK: call @matmul_16x16({{.*}}) {blu.places = array<i64: {{[0-9]+, [0-9]+}}, [[p:[0-9]+]]>}
+// CHECK: call @max_sub_exp_sum_and1_16x16(%{{[0-9]+}}) {blu.places = array<i64: [[p]], [[p]]>}
+// CHECK: call @matmul_add_16x16(%{{[0-9]+}}, %arg1, %arg0) {blu.places = array<i64: [[p]], {{[0-9]+}}, [[x:[0-9]+]], [[x]]>}
+// CHECK: call @scatter_add_16x16(%{{[0-9]+}}, {{.*}}) {blu.places = array<i64: [[x]], {{[0-9]+, [0-9]+}}, [[x]]>}
+func.func @f(%x: tensor<16x16xf32> {blu.role = "input", blu.name = "x"}, %w: tensor<16x16xf32> {blu.role = "input", blu.name = "w"},
+             %i: tensor<4xi32> {blu.role = "input", blu.name = "i"}, %u: tensor<4x16xf32> {blu.role = "input", blu.name = "u"})
+    -> (tensor<16x16xf32> {blu.role = "output", blu.name = "y"}) {
+  %0 = blu.matmul %x, %w : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %m = blu.max %0 {axis = array<i64: 1>, keep = true} : (tensor<16x16xf32>) -> tensor<16x1xf32>
+  %mb = blu.broadcast %m {shape = array<i64: 16, 16>} : (tensor<16x1xf32>) -> tensor<16x16xf32>
+  %d = blu.sub %0, %mb : tensor<16x16xf32>
+  %e = blu.exp %d : tensor<16x16xf32>
+  %s = blu.sum %e {axis = array<i64: 1>, keep = true} : (tensor<16x16xf32>) -> tensor<16x1xf32>
+  %sb = blu.broadcast %s {shape = array<i64: 16, 16>} : (tensor<16x1xf32>) -> tensor<16x16xf32>
+  %q = blu.div %e, %sb : tensor<16x16xf32>
+  %1 = blu.matmul %q, %w : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %2 = blu.add %1, %x : tensor<16x16xf32>
+  %3 = blu.scatter_add %2, %i, %u : (tensor<16x16xf32>, tensor<4xi32>, tensor<4x16xf32>) -> tensor<16x16xf32>
+  return %3 : tensor<16x16xf32>
+}
+// CHECK: func.func @g(
+// CHECK-SAME: blu.args = array<i64: [[gx:[0-9]+]], {{[0-9]+}}>
+// CHECK: call @matmul_add_16x16{{.*}}(%arg0, %arg1{{.*}}) {blu.places = array<i64: [[gx]], {{[0-9]+}}, [[gy:[0-9]+]]>}
+func.func @g(%x: tensor<16x16xf32> {blu.role = "input", blu.name = "x"}, %w: tensor<16x16xf32> {blu.role = "input", blu.name = "w"})
+    -> (tensor<16x16xf32> {blu.role = "output", blu.name = "y"}) { // x is also an operand of the product, all of whose columns each element needs
+  %0 = blu.matmul %x, %w : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %1 = blu.add %0, %x : tensor<16x16xf32>
+  return %1 : tensor<16x16xf32>
+}
+// CHECK: func.func @h(
+// CHECK-SAME: blu.results = array<i64: [[a:[0-9]+]], [[b:[0-9]+]]>
+// CHECK: call @{{[a-z_0-9]+}}(%arg0) {blu.places = array<i64: [[a]], [[a]], [[b]]>}
+func.func @h(%x: tensor<64xf32> {blu.role = "input", blu.name = "x"})
+    -> (tensor<64xf32> {blu.role = "output", blu.name = "y"}, tensor<64xf32> {blu.role = "output", blu.name = "z"}) {
+  %0 = blu.exp %x : tensor<64xf32>
+  %1 = blu.tanh %x : tensor<64xf32>
+  return %0, %1 : tensor<64xf32>, tensor<64xf32>
+}
+
 //--- view.mlir
-// A reshape has its operand's place and keeps it alive.
+// A reshape has its operand's place and keeps it alive. The result is written over what is read for the last time.
 // CHECK: func.func @f(
 // CHECK-SAME: blu.results = array<i64: [[a:[0-9]+]]>
-// CHECK: %[[e:[0-9]+]] = call @exp_2x3(%arg0) {blu.places = array<i64: {{[0-9]+}}, [[a]]>}
+// CHECK: %[[e:[0-9]+]] = call @exp_2x3(%arg0) {blu.places = array<i64: [[a]], [[a]]>}
 // CHECK: blu.reshape %[[e]]
 func.func @f(%x: tensor<2x3xf32> {blu.role = "input", blu.name = "x"}) -> (tensor<6xf32> {blu.role = "output", blu.name = "y"}) {
   %0 = blu.exp %x : tensor<2x3xf32>

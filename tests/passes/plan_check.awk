@@ -39,13 +39,15 @@ function put(at, size, v,   i) {
   if (at < 0) ;
   else if (at % 64) fail(v " stands at " at ", not at a multiple of 64")
   else if (at + size > arena) fail(v " ends at " at + size ", behind the arena")
-  for (i in from) if (from[i] < at + size && at < to[i]) delete from[i]
-  if (size) { from[++serial] = at; to[serial] = at + size; holds[serial] = v }
+  for (i = 1; i <= held; )
+    if (from[i] < at + size && at < to[i]) { from[i] = from[held]; to[i] = to[held]; holds[i] = holds[held]; held-- }
+    else i++
+  if (size) { from[++held] = at; to[held] = at + size; holds[held] = v }
 }
 function look(at, size, v, what,   i) {
   if (!size) return
   at = far(at)
-  for (i in from) if (from[i] == at && holds[i] == root(v) && to[i] == at + size) return
+  for (i = 1; i <= held; i++) if (from[i] == at && holds[i] == root(v) && to[i] == at + size) return
   fail(what " " v " is not at " at)
 }
 
@@ -65,7 +67,7 @@ FNR == NR { # the frames of bodies, which come after what runs them
   arena = body ? int_of($0, "blu.bytes") : whole
   func_name = body ? $3 : $2
   sub(/\(.*/, "", func_name)
-  split("", from); split("", alias)
+  held = 0; split("", alias)
   launches = 0
   commit = int_of($0, "blu.commit")
   nargs = list_of($0, "blu.args", place)
