@@ -308,7 +308,7 @@ static void move_terms(const BluOp *op, const BluSig *s, double (*noise)(void), 
   for (int k = 0; k < s->nin; k++) {
     BluElem t = s->in[k].elem;
     int64_t n = blu_type_count(&s->in[k]);
-    double by = !blu_elem_is_float(t) ? 0 : (double)terms * (t == BLU_F64 ? 0x1p-53 : 0x1p-24);
+    double by = !blu_elem_is_float(t) ? 0 : (double)terms * (t == BLU_F64 ? 0x1p-50 : 0x1p-21);
     void *copy = malloc((size_t)(n * blu_elem_bytes(t)) + 8);
     for (int64_t i = 0; i < n; i++) {
       double x = contract_get(in[k], t, i);

@@ -159,7 +159,7 @@ static double *spread_of(const Setting *set, const BluType *t, const void *exact
   return spread;
 }
 
-enum { SPREADS = 8 }; /* a few random runs don't show the worst */
+enum { SPREADS = 2 }; /* a few random runs don't show the worst */
 
 static bool compare_noisy(const Setting *set, const BluSlot *slot, const BluType *t, const char *arena, const void *exact, void *const *noisy,
                           const char *text) {
