@@ -45,7 +45,8 @@ LLVMValueRef blu_emit_slice(Emit *e, LLVMValueRef v, int from, int n);
 LLVMValueRef blu_emit_blend(Emit *e, LLVMValueRef a, LLVMValueRef b, int count);
 
 /* for (i = from; i < to; i += step): begins the loop and leaves e->b in its body; `phi` values live across iterations. */
-typedef struct { LLVMBasicBlockRef head, body, exit; LLVMValueRef i, to, step; LLVMValueRef phi[32]; int nphi; } Loop;
+enum { BLU_LOOP_VALUES = 96 };
+typedef struct { LLVMBasicBlockRef head, body, exit; LLVMValueRef i, to, step; LLVMValueRef phi[BLU_LOOP_VALUES]; int nphi; } Loop;
 void blu_loop_begin(Emit *e, Loop *l, LLVMValueRef fn, LLVMValueRef from, LLVMValueRef to, int64_t step, int nphi, const LLVMValueRef *init);
 /* Closes it with the phis' next values; afterwards l->phi are their final values and e->b stands behind the loop. */
 void blu_loop_end(Emit *e, Loop *l, const LLVMValueRef *next);

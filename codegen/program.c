@@ -180,11 +180,23 @@ static int64_t line_of(MlirLocation l, const char *file) {
   return 0;
 }
 
+/* Of the products that attention consists of, as if every query saw every key: what a causal one saves counts as done. The gradients of keys and values
+ * share their scores. */
+static int64_t attention_flops(MlirOperation o) {
+  BluSig s;
+  blu_sig_of(o, &s);
+  BluAttention a = blu_attention_of(&s);
+  int64_t pairs = 2 * a.b * a.g * a.r * a.t * a.s, of = blu_attr_int(&s.attrs, "of", -1);
+  if (of < 0) return a.dv ? pairs * (a.d + a.dv) : 0; /* the logarithms come with the result */
+  return of == 0 ? pairs * (2 * a.d + a.dv) : of == 1 ? pairs * (2 * a.d + a.dv) : pairs * a.dv;
+}
+
 static int64_t flops_of(MlirOperation kernel) {
   int64_t flops = 0;
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
-    if (!blu_is(o, "matmul")) continue;
     BluSig s;
+    if (blu_attention_is_whole(o)) flops += attention_flops(o);
+    if (!blu_is(o, "matmul")) continue;
     blu_sig_of(o, &s);
     flops += 2 * blu_type_count(&s.out) * s.in[0].dim[s.in[0].rank - (blu_attr_int(&s.attrs, "ta", 0) ? 2 : 1)];
   }
@@ -449,12 +461,13 @@ static LLVMValueRef library_product(Program *p, MlirOperation kernel, MlirOperat
   MlirValue result = mlirOperationGetOperand(mlirBlockGetTerminator(blu_func_block(kernel)), 0), bias = {0};
   MlirOperation last = blu_def(result);
   bool biased = !mlirOperationEqual(last, matmul);
+  bool tf32 = !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(p->planned), ref("blu.tf32")));
   if (biased) bias = blu_product_bias(last, matmul);
   int64_t place_of[3] = {0, 0, -1};
   for (int i = 0; i < 2; i++) place_of[i] = mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(matmul, i));
   if (biased) place_of[2] = mlirBlockArgumentGetArgNumber(bias);
   LLVMValueRef product = global(p, record(p, 15, (LLVMValueRef[]){number(p, x.batch), number(p, x.m), number(p, x.n), number(p, x.k), number(p, x.step_a),
-    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, 0), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
+    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, tf32), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
     small(p, place_of[0]), small(p, place_of[1]), small(p, blu_func_nargs(kernel)), small(p, place_of[2])}));
   LLVMValueRef null = LLVMConstNull(p->ptr), three = LLVMConstNull(LLVMArrayType2(p->i32, 3));
   return global(p, record(p, 6, (LLVMValueRef[]){null, product, three, three, small(p, 0), small(p, 0)}));

@@ -304,6 +304,27 @@ def Blu_AttentionOp : Blu_Attention<"attention", (ins Blu_Tensor:$q, Blu_Tensor:
     "v: p^T ct; with s = p (ct v^T - sum(ct v^T p)): q: scale s k; k: scale s^T q; p the weights. Rows that see no key pass 0">;
 def Blu_MaskedAttentionOp : Blu_Attention<"masked_attention", (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$v, Blu_Tensor:$mask),
   "attention that sees only keys whose mask is true: a bool that broadcasts to [b, h, t, s]", "as of attention">;
+// What attention is made of where a kernel computes it whole: no product of queries and keys is ever in memory.
+class Blu_AttentionPart<string mnemonic, dag operands, string means> : Blu_Value<mnemonic, operands> {
+  let summary = means;
+  let gradient = "of the formula, for all operands but the mask";
+  let builtin = 0;
+}
+defvar AttentionLse = "log(sum(e^score)) over the keys that each query of an attention sees, [b, h, t]; 0 where a query may not see every key and "
+    "there is nothing to sum";
+def Blu_AttentionLseOp : Blu_AttentionPart<"attention_lse", (ins Blu_Tensor:$q, Blu_Tensor:$k, OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale),
+    AttentionLse>;
+def Blu_MaskedAttentionLseOp : Blu_AttentionPart<"masked_attention_lse",
+    (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$mask, OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale),
+    "attention_lse of a masked attention">;
+defvar AttentionGrad = "the cotangent of q, k or v (`of` 0, 1 or 2) of an attention with the cotangent ct of its result: with p = e^(score - lse) where a "
+    "query sees a key, else 0, and ds = scale p (ct v^T - delta): ds k, ds^T q or p^T ct. lse is attention_lse's, delta the sum of ct and the "
+    "result's product over the last dimension";
+def Blu_AttentionGradOp : Blu_AttentionPart<"attention_grad", (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$v, Blu_Tensor:$lse, Blu_Tensor:$delta,
+    Blu_Tensor:$ct, Int:$of, OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale), AttentionGrad>;
+def Blu_MaskedAttentionGradOp : Blu_AttentionPart<"masked_attention_grad", (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$v, Blu_Tensor:$lse,
+    Blu_Tensor:$delta, Blu_Tensor:$ct, Blu_Tensor:$mask, Int:$of, OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale),
+    "attention_grad of a masked attention">;
 def Blu_OneHotOp : Blu_Value<"one_hot", (ins Blu_Tensor:$ids, Int:$size, OptionalAttr<Elem>:$elem)> {
   let summary = "1 at the id of each element, else 0: [..] to [.., size]; zeros for an id outside of [0, size); f32 if elem is "
       "not given";

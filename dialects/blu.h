@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 6, BLU_MAX_ATTRS = 8 };
+enum { BLU_MAX_RANK = 8, BLU_MAX_IN = 7, BLU_MAX_ATTRS = 8 };
 
 /* ---- types ---- */
 
@@ -211,6 +211,10 @@ MlirModule blu_module_of(MlirOperation op);                       /* that it sta
 void blu_module_set_target(MlirModule m, const char *target);   /* blu.target */
 bool blu_targets_device(MlirModule m);                            /* the program is for a CUDA device: blu.target = "cuda" */
 MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
+/* A name that no function has: `base`, or `base`, `between` and the first free number from 2 on. Cut off at `room` bytes. */
+void blu_func_free_name(MlirModule m, const char *base, const char *between, char *name, size_t room);
+/* A function with these arguments in the module where b builds, named after `base`, and a builder inside of it: a scan's body to be. */
+MlirOperation blu_func_open(const BluBuilder *b, const char *base, int nargs, const BluPort *args, BluBuilder *inside);
 MlirBlock blu_func_block(MlirOperation func);
 int blu_func_nargs(MlirOperation func);
 int blu_func_nresults(MlirOperation func);
@@ -288,6 +292,15 @@ bool blu_interp_run(MlirModule m, MlirOperation func, const double *const *args,
 typedef struct { double **v; int n, next; bool replay; } BluHeld;
 bool blu_interp_run_held(MlirModule m, MlirOperation func, const double *const *args, double **results, BluHeld *held, BluWhy *why);
 void blu_held_free(BluHeld *held);
+
+/* ---- attention ---- */
+
+/* What an op of the attention family works on: b batches of g key heads, each for r query heads; t queries and s keys, of d and, their values,
+ * of dv numbers. mask: the operand that says which keys a query sees, -1 if none does. */
+typedef struct { int64_t b, g, r, t, s, d, dv; bool causal; double scale; int mask; } BluAttention;
+BluAttention blu_attention_of(const BluSig *s); /* attention, attention_lse, attention_grad, and the masked ones */
+/* Does op stay whole, as a device computes it in one kernel, rather than being expanded? */
+bool blu_attention_is_whole(MlirOperation op);
 
 /* ---- lowering of elementwise ops ---- */
 

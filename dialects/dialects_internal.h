@@ -77,6 +77,16 @@ MlirValue blu_product(BluBuilder *b, MlirValue x, bool tx, MlirValue y, bool ty)
 MlirValue blu_centre(BluBuilder *b, MlirValue x, int naxes, const int64_t *axes); /* x - mean; exactly 0 where x is constant */
 /* The gradient of a composite by its expansion: expands it again where b stands and runs the primitives' own rules. */
 void blu_vjp_by_expansion(BluVjp *v);
+
+/* Attention; ops_attention.c. */
+bool blu_attention_mask_fits(const BluSig *s, BluWhy *why);  /* the last operand is a mask: bool, and broadcasts to the scores */
+bool blu_attention_sees(const BluRefCall *c, const BluAttention *a, int64_t batch, int64_t head, int64_t i, int64_t j); /* query i the key j? */
+/* What query i may see, as a bool of [b, g, r, t, s]; null: everything. And the scores of that shape, of all keys. */
+MlirValue blu_attention_visible(BluBuilder *b, const BluSig *s, const BluAttention *a, const MlirValue *in);
+MlirValue blu_attention_scores(BluBuilder *b, const BluSig *s, const BluAttention *a, const MlirValue *in);
+/* As a device computes it, whole; ops_attention_whole.c. on_device: is code for one made where b stands, and is this attention such a one? */
+bool blu_attention_on_device(const BluBuilder *b, const BluSig *s);
+void blu_attention_vjp_whole(BluVjp *v);
 #ifdef __cplusplus
 }
 #endif

@@ -1,19 +1,31 @@
 /* ops_attention.c - attention: causal or not, with a mask or not, with groups of heads that share keys and values. A composite
  * over products and one softmax; the heads of a group are more rows of one product, so keys are never repeated. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include "dialects_internal.h"
 
 enum { Q, K, V, MASK };
-typedef struct { int64_t b, g, r, t, s, d, dv; bool causal; double scale; } Shape; /* g key heads, each for r query heads */
+typedef BluAttention Shape;
 
-static Shape shape_of(const BluSig *s) {
+BluAttention blu_attention_of(const BluSig *s) {
   const BluType *q = &s->in[Q], *k = &s->in[K];
-  Shape a = {q->dim[0], k->dim[1], k->dim[1] ? q->dim[1] / k->dim[1] : 0, q->dim[2], k->dim[2], q->dim[3], s->in[V].dim[3],
-             blu_attr_int(&s->attrs, "causal", 0), 0};
+  bool masked = s->in[s->nin - 1].elem == BLU_BOOL, scores = s->nin == V + masked; /* the mask comes last; there may be no values */
+  Shape a = {q->dim[0], k->dim[1], k->dim[1] ? q->dim[1] / k->dim[1] : 0, q->dim[2], k->dim[2], q->dim[3], scores ? 0 : s->in[V].dim[3],
+             blu_attr_int(&s->attrs, "causal", 0), 0, masked ? s->nin - 1 : -1};
   a.scale = blu_attr_real(&s->attrs, "scale", 1 / sqrt((double)a.d));
   return a;
+}
+
+bool blu_attention_mask_fits(const BluSig *s, BluWhy *why) {
+  int at = s->nin - 1;
+  const BluType *q = &s->in[Q], *k = &s->in[K], *m = &s->in[at];
+  char x[200];
+  int64_t full[4] = {q->dim[0], q->dim[1], q->dim[2], k->dim[2]};
+  bool fits = m->rank <= 4;
+  if (m->elem != BLU_BOOL) return blu_refuse(why, "bool", at, "the mask is %s, not bool", blu_elem_name(m->elem));
+  for (int i = 0; fits && i < m->rank; i++) fits = m->dim[i] == 1 || m->dim[i] == full[i + 4 - m->rank];
+  return fits || blu_refuse(why, "mask-fits", at, "the mask %s does not broadcast to [%lld, %lld, %lld, %lld]", blu_type_print(m, x, sizeof x),
+                            (long long)full[0], (long long)full[1], (long long)full[2], (long long)full[3]);
 }
 
 static bool infer_attention(BluSig *s, BluWhy *why) {
@@ -41,17 +53,7 @@ static bool infer_attention(BluSig *s, BluWhy *why) {
     return blu_refuse(why, "same-inner", K, "depths of queries and keys differ: %s and %s", blu_type_print(q, x, sizeof x),
         blu_type_print(k, y, sizeof y));
   if (!k->dim[2]) return blu_refuse(why, "not-empty", K, "there are no keys");
-  if (s->nin > MASK) {
-    const BluType *m = &s->in[MASK];
-    int64_t full[4] = {q->dim[0], q->dim[1], q->dim[2], k->dim[2]};
-    bool fits = m->rank <= 4;
-    if (m->elem != BLU_BOOL) return blu_refuse(why, "bool", MASK, "the mask is %s, not bool", blu_elem_name(m->elem));
-    for (int i = 0; fits && i < m->rank; i++) fits = m->dim[i] == 1 || m->dim[i] == full[i + 4 - m->rank];
-    if (!fits)
-      return blu_refuse(why, "mask-fits", MASK, "the mask %s does not broadcast to [%lld, %lld, %lld, %lld]", blu_type_print(m,
-          x, sizeof x),
-                        (long long)full[0], (long long)full[1], (long long)full[2], (long long)full[3]);
-  }
+  if (s->nin > MASK && !blu_attention_mask_fits(s, why)) return false;
   s->out = *q;
   s->out.dim[3] = v->dim[3], s->out.name[3] = v->name[3], s->out.unit[3] = v->unit[3];
   return true;
@@ -59,17 +61,17 @@ static bool infer_attention(BluSig *s, BluWhy *why) {
 
 /* ---- meaning ---- */
 
-static bool sees(const BluRefCall *c, const Shape *a, int64_t batch, int64_t head, int64_t i, int64_t j) {
+bool blu_attention_sees(const BluRefCall *c, const Shape *a, int64_t batch, int64_t head, int64_t i, int64_t j) {
   BluType full = blu_type_make(BLU_BOOL, 4, (int64_t[]){a->b, a->g * a->r, a->t, a->s});
   if (a->causal && j > i + a->s - a->t) return false;
   int64_t at = ((batch * a->g * a->r + head) * a->t + i) * a->s + j;
-  return c->sig->nin <= MASK || c->in[MASK][blu_index_in(&c->sig->in[MASK], &full, at)] != 0;
+  return a->mask < 0 || c->in[a->mask][blu_index_in(&c->sig->in[a->mask], &full, at)] != 0;
 }
 
 /* A key that is not seen has the weight 0, which its value is multiplied by: NaN stays NaN. */
 static void ref_attention(BluRefCall *c) {
-  Shape a = shape_of(c->sig);
-  bool masked = a.causal || c->sig->nin > MASK;
+  Shape a = blu_attention_of(c->sig);
+  bool masked = a.causal || a.mask >= 0;
   for (int64_t row = 0, n = a.b * a.g * a.r * a.t; row < n; row++) {
     int64_t i = row % a.t, head = row / a.t % (a.g * a.r), batch = row / a.t / (a.g * a.r),
         keys = (batch * a.g + head / a.r) * a.s;
@@ -79,7 +81,7 @@ static void ref_attention(BluRefCall *c) {
     for (int pass = 0; pass < 2; pass++) /* the greatest score, then the weights */
       for (int64_t j = 0; j < a.s; j++) {
         double dot = 0, p = 0;
-        bool seen = sees(c, &a, batch, head, i, j);
+        bool seen = blu_attention_sees(c, &a, batch, head, i, j);
         for (int64_t e = 0; e < a.d && seen; e++) dot += q[e] * c->in[K][(keys + j) * a.d + e];
         dot *= blu_rounded(c->sig->out.elem, a.scale);
         if (!pass) { most = seen && (dot > most || isnan(dot)) ? dot : most; continue; }
@@ -97,18 +99,17 @@ static BluType type5(BluElem e, const Shape *a) { return blu_type_make(e, 5, (in
 static BluType rows(BluElem e, const Shape *a, int64_t depth) { return blu_type_make(e, 4, (int64_t[]){a->b, a->g, a->r * a->t,
     depth}); }
 
-/* What query i may see, as a bool of [b, g, r, t, s]; null: everything. */
-static MlirValue visible(BluBuilder *b, const BluSig *s, const Shape *a, const MlirValue *in) {
+MlirValue blu_attention_visible(BluBuilder *b, const BluSig *s, const Shape *a, const MlirValue *in) {
   BluType full = type5(BLU_BOOL, a);
   MlirValue seen = {0};
-  if (s->nin > MASK) {
-    BluType m = s->in[MASK], split = {.elem = BLU_BOOL, .rank = 5};
+  if (a->mask >= 0) {
+    BluType m = s->in[a->mask], split = {.elem = BLU_BOOL, .rank = 5};
     int64_t four[4] = {1, 1, 1, 1};
     for (int i = 0; i < m.rank; i++) four[i + 4 - m.rank] = m.dim[i];
     bool heads = four[1] != 1;
     int64_t dims[5] = {four[0], heads ? a->g : 1, heads ? a->r : 1, four[2], four[3]};
     memcpy(split.dim, dims, sizeof dims);
-    seen = blu_broadcast_to(b, blu_reshape_to(b, in[MASK], &split), &full);
+    seen = blu_broadcast_to(b, blu_reshape_to(b, in[a->mask], &split), &full);
   }
   if (!a->causal) return seen;
   BluType square = blu_type_make(BLU_I64, 2, (int64_t[]){a->t, a->s});
@@ -118,13 +119,18 @@ static MlirValue visible(BluBuilder *b, const BluSig *s, const Shape *a, const M
   return mlirValueIsNull(seen) ? past : blu_build2(b, "and", seen, past);
 }
 
+MlirValue blu_attention_scores(BluBuilder *b, const BluSig *s, const Shape *a, const MlirValue *in) {
+  BluElem e = s->in[Q].elem;
+  BluType flat = rows(e, a, a->d), full = type5(e, a);
+  return blu_reshape_to(b, blu_scaled(b, blu_product(b, blu_reshape_to(b, in[Q], &flat), false, in[K], true), a->scale), &full);
+}
+
 /* The weights, [b, g, r t, s]: rows that see nothing are 0. */
 static MlirValue weights(BluBuilder *b, const BluSig *s, const Shape *a, const MlirValue *in, MlirValue seen) {
   BluElem e = s->in[Q].elem;
-  BluType flat = rows(e, a, a->d), full = type5(e, a), back = rows(e, a, a->s);
+  BluType full = type5(e, a), back = rows(e, a, a->s);
   int64_t last = 4;
-  MlirValue score = blu_scaled(b, blu_product(b, blu_reshape_to(b, in[Q], &flat), false, in[K], true), a->scale);
-  score = blu_reshape_to(b, score, &full);
+  MlirValue score = blu_attention_scores(b, s, a, in);
   if (mlirValueIsNull(seen)) {
     BluAttrs as = blu_attr_set_int((BluAttrs){0}, "axis", last);
     return blu_reshape_to(b, blu_build(b, "softmax", &as, 1, &score), &back);
@@ -140,19 +146,19 @@ static MlirValue weights(BluBuilder *b, const BluSig *s, const Shape *a, const M
 
 /* Attention of the heads that share keys, all at once. */
 static MlirValue attend(BluBuilder *b, const BluSig *s, const MlirValue *in) {
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   BluType out = s->in[Q];
   out.dim[3] = a.dv;
-  MlirValue p = weights(b, s, &a, in, visible(b, s, &a, in));
+  MlirValue p = weights(b, s, &a, in, blu_attention_visible(b, s, &a, in));
   return blu_reshape_to(b, blu_product(b, p, false, in[V], false), &out);
 }
 
 /* With p the weights: dv = p^T ct, dp = ct v^T, ds = p (dp - sum(dp p)), dq = scale ds k, dk = scale ds^T q. */
 static void attend_back(BluBuilder *b, const BluSig *s, const MlirValue *in, MlirValue out_ct, const bool *need, MlirValue *dx) {
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   BluElem e = s->in[Q].elem;
   BluType flat = rows(e, &a, a.dv), queries = rows(e, &a, a.d);
-  MlirValue p = weights(b, s, &a, in, visible(b, s, &a, in)), ct = blu_reshape_to(b, out_ct, &flat);
+  MlirValue p = weights(b, s, &a, in, blu_attention_visible(b, s, &a, in)), ct = blu_reshape_to(b, out_ct, &flat);
   if (need[V]) dx[V] = blu_product(b, p, true, ct, false);
   if (!need[Q] && !need[K]) return;
   int64_t last = 3;
@@ -166,7 +172,7 @@ static void attend_back(BluBuilder *b, const BluSig *s, const MlirValue *in, Mli
 
 /* A block of queries sees the keys up to its last one: with n blocks, (n + 1) / 2n of the work is left. */
 static int64_t blocks_of(const BluSig *s) {
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   int64_t n = a.t >= 256 ? 4 : a.t >= 128 ? 2 : 1;
   return a.causal && s->nin <= MASK && a.s >= a.t && a.t % n == 0 ? n : 1;
 }
@@ -181,7 +187,7 @@ static MlirValue part(BluBuilder *b, MlirValue x, int64_t from, int64_t to) { /*
 
 /* Block k of n: its queries (and cotangent, if there is one), and the keys and values that they see. */
 static void block_of(BluBuilder *b, const BluSig *s, const MlirValue *in, int64_t k, int64_t n, BluSig *to, MlirValue *of, MlirValue *ct) {
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   int64_t from = k * a.t / n, end = (k + 1) * a.t / n, keys = a.s - a.t + end;
   of[Q] = part(b, in[Q], from, end), of[K] = part(b, in[K], 0, keys), of[V] = part(b, in[V], 0, keys);
   if (ct) *ct = part(b, *ct, from, end);
@@ -239,7 +245,7 @@ static void attend_back_in_blocks(BluBuilder *b, const BluSig *s, const MlirValu
  * scan without carry: each in one thread, whose frame holds its scores. */
 static bool is_worth_heads(const BluBuilder *b, const BluSig *s) {
   enum { SCORES = 128 * 128, HEADS = 8 };
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   MlirOperation func = mlirBlockGetParentOperation(b->block);
   MlirModule m = blu_module_of(func);
   bool many = a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES, able = a.b && a.d && a.dv && !mlirModuleIsNull(m);
@@ -273,8 +279,7 @@ typedef struct {
 } Heads;
 
 static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *s, const MlirValue *in, MlirValue ct) {
-  Shape a = shape_of(s);
-  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
+  Shape a = blu_attention_of(s);
   BluPort port[5] = {0};
   h->sig = *s;
   h->n = s->nin;
@@ -288,11 +293,7 @@ static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *
     BluType t = blu_value_type(h->in[order[i]]);
     port[i].type = h->whole[order[i]] ? t : blu_scan_slice(&t);
   }
-  char unique[64];
-  snprintf(unique, sizeof unique, "%s", name);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
-  h->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
-  h->body = blu_func_make(m, b->loc, unique, n, port, &h->b.block);
+  h->body = blu_func_open(b, name, n, port, &h->b);
   for (int i = 0; i < n; i++) h->outside[i] = h->in[order[i]];
   for (int i = 0; i < n; i++) { /* [r, t, d] as [1, r, t, d] */
     BluType t = port[i].type, four = h->whole[order[i]] ? t : blu_scan_stack(&t, 1);
@@ -322,8 +323,10 @@ static MlirOperation close_heads(Heads *h, BluBuilder *b, const Shape *a, int n,
 }
 
 static MlirValue expand_attention(BluBuilder *b, const BluSig *s, const MlirValue *in) {
+  if (blu_attention_on_device(b, s)) /* the pass expands none that stays whole: this one was of a simulated format */
+    return blu_build(b, s->nin > MASK ? "masked_attention" : "attention", &s->attrs, s->nin, in);
   if (!is_worth_heads(b, s)) return attend_in_blocks(b, s, in);
-  Shape a = shape_of(s);
+  Shape a = blu_attention_of(s);
   Heads h = {.n = 0};
   open_heads(&h, b, "attention", s, in, (MlirValue){0});
   MlirValue out = attend_in_blocks(&h.b, &h.sig, h.in);
@@ -331,11 +334,15 @@ static MlirValue expand_attention(BluBuilder *b, const BluSig *s, const MlirValu
 }
 
 static void vjp_attention(BluVjp *v) {
+  if (blu_attention_on_device(v->b, &v->sig)) {
+    blu_attention_vjp_whole(v);
+    return;
+  }
   if (!is_worth_heads(v->b, &v->sig)) {
     attend_back_in_blocks(v->b, &v->sig, v->in, v->ct, v->need, v->dx);
     return;
   }
-  Shape a = shape_of(&v->sig);
+  Shape a = blu_attention_of(&v->sig);
   Heads h = {.n = 0};
   MlirValue dx[4] = {{0}}, out[3];
   int n = 0;

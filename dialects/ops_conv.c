@@ -1,7 +1,6 @@
 /* ops_conv.c - windows over images [batch, height, width, channels]: patches and its transpose unpatch, and the composites over
  * them: conv2d (a matrix product of patches and weights), max_pool, avg_pool. */
 #include <math.h>
-#include <stdio.h>
 #include "dialects/format.h"
 #include "dialects_internal.h"
 
@@ -266,24 +265,37 @@ static void ref_conv2d(BluRefCall *c) {
 /* ---- conv2d, a few images at a time ---- */
 
 /* The windows of all images at once are many times the images. Those of a few stay in a core's second cache between the moves and the
- * products, so images are the steps of a scan without carry, which threads share. */
+ * products, so images are the steps of a scan without carry, which threads share. On a device, steps follow one another, and each has as many
+ * images as fill it with the product's tiles: then windows are in memory for the time of a step, and made again for the gradient. */
 typedef struct { Axis axis[2]; int64_t batch, count, steps, rows, window, outs; } Images; /* count: images of a step; rows: windows of a step */
 
+/* Images of a step on a device: the fewest that divide the batch and whose results are ENOUGH, two tiles of 128 x 128 for each of 132
+ * multiprocessors; else all. */
+static int64_t images_of_device(const Images *im, int64_t places) {
+  enum { ENOUGH = 2 * 132 * 128 * 128 };
+  int64_t n = 1;
+  while (n < im->batch && (im->batch % n || n * places * im->outs < ENOUGH)) n++;
+  return n;
+}
+
 static bool in_steps(const BluBuilder *b, const BluSig *s, Images *im) {
-  enum { CACHE = 1 << 18, MANY = 1 << 21, FEWEST = 8 }; /* bytes of a step's windows, of all windows; steps */
+  enum { CACHE = 1 << 18, MANY = 1 << 21, FEWEST = 8, MANY_ON_DEVICE = 1 << 24 }; /* bytes of a step's windows, of all windows; steps; bytes */
   const BluType *x = &s->in[X], *w = &s->in[W];
   *im = (Images){.batch = x->dim[0], .window = w->dim[1] * w->dim[2] * w->dim[3], .outs = w->dim[0]};
   conv_axes(s, im->axis);
   int64_t places = im->axis[0].m * im->axis[1].m, bytes = places * im->window * blu_elem_bytes(x->elem), image = bytes ? bytes : 1;
-  bool able = groups_of(s) == 1 && im->batch > 1 && bytes && im->outs && w->dim[2] * w->dim[3] > 1 &&
-              !mlirModuleIsNull(blu_module_of(mlirBlockGetParentOperation(b->block)));
+  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
+  bool able = groups_of(s) == 1 && im->batch > 1 && bytes && im->outs && w->dim[2] * w->dim[3] > 1 && !mlirModuleIsNull(m);
+  bool device = able && blu_targets_device(m);
   im->count = CACHE / image < 1 ? 1 : CACHE / image;
   if (im->count > im->batch / 2) im->count = im->batch / 2;
   while (able && im->batch % im->count) im->count--;
+  if (device) im->count = images_of_device(im, places);
   im->steps = able ? im->batch / im->count : 0;
   im->rows = im->count * places;
   /* each step of the backward pass has weights' gradients of its own: they should be fewer than what isn't stored for it */
   bool worth = im->steps >= FEWEST && im->batch * image >= MANY && 2 * im->steps * im->outs <= im->batch * places;
+  if (device) worth = im->batch * image >= MANY_ON_DEVICE;
   return able && blu_attr_int(&s->attrs, "by_image", worth);
 }
 
@@ -291,18 +303,13 @@ typedef struct { BluBuilder b; MlirOperation body; MlirValue outside[3]; int n; 
 
 /* A body for these tensors: the first `sequences` have the steps as leading dimension. */
 static void open_steps(Steps *to, BluBuilder *b, const char *name, int sequences, int n) {
-  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
   BluPort port[3] = {0};
-  char unique[64];
   to->n = n;
   for (int i = 0; i < n; i++) {
     BluType t = blu_value_type(to->outside[i]);
     port[i].type = i < sequences ? blu_scan_slice(&t) : t;
   }
-  snprintf(unique, sizeof unique, "%s", name);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
-  to->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
-  to->body = blu_func_make(m, b->loc, unique, n, port, &to->b.block);
+  to->body = blu_func_open(b, name, n, port, &to->b);
 }
 
 static MlirOperation close_steps(Steps *to, BluBuilder *b, int64_t steps, int sequences, int n, const MlirValue *results) {

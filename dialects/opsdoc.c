@@ -12,6 +12,7 @@ static const struct { const char *label, *means; } constraints[] = {
   {"attribute-given", "every attribute that is not optional"},
   {"result-type", "the result has the type that follows from operands and attributes"},
   {"size-bounded", "no result, and no padding, of more than 2^48 elements"},
+  {"attention-operands", "queries, keys, values and what else belongs to one attention"},
   {"axis-in-range", "axes are those of the operand; negative ones count from the end"},
   {"axis-once", "no axis is named twice"},
   {"bool", "conditions, masks and operands of logical ops are bool"},

@@ -55,7 +55,7 @@ static void expand_function(MlirOperation f) {
     changed = false;
     for (int i = 0; i < n; i++) {
       const BluOp *op = blu_op_of(ops[i]);
-      bool composite = op && op->rule->expand;
+      bool composite = op && op->rule->expand && !blu_attention_is_whole(ops[i]);
       bool half = is_half_arithmetic(ops[i]);
       if (!composite && !half && !is_multi_axis(ops[i])) continue;
       BluBuilder b = blu_builder_before(ops[i]);

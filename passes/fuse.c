@@ -127,6 +127,7 @@ static BluKernelKind kernel_of(MlirOperation op, BluType *space) {
   BluSig s;
   blu_sig_of(op, &s);
   *space = s.out;
+  if (blu_attention_is_whole(op)) return BLU_KERNEL_ATTENTION;
   switch (blu_op_of(op)->rule->kind) {
   case BLU_KIND_MATMUL: return BLU_KERNEL_MATMUL;
   case BLU_KIND_MOVE: return BLU_KERNEL_MOVE;
@@ -189,6 +190,7 @@ static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
   if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
+  if (to->kind == BLU_KERNEL_ATTENTION) return to->segment == f->segment && to->n == 1 && blu_attention_shares(to->anchor[0], op);
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;
@@ -328,7 +330,8 @@ static void place_op(Fuse *f, MlirOperation op) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
-  if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
+  bool alone = last < 0 && !blu_attention_is_whole(op); /* that has a place beside what reads the same arguments */
+  if (alone || !join_reader(f, op, last)) place_alone(f, op);
 }
 
 /* Half of the number of a random stream. Read from memory, so that a kernel serves all streams. */
@@ -452,8 +455,7 @@ static void name_kernel(const Group *g, char *name, size_t size) {
 /* Gives a new kernel its name, and a number where others are called so. */
 static void name_function(MlirModule m, MlirOperation func, const char *base) {
   char name[192];
-  snprintf(name, sizeof name, "%s", base);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  blu_func_free_name(m, base, "_", name, sizeof name);
   blu_set_string(func, "sym_name", name);
 }
 

@@ -1,10 +1,12 @@
 /* kernel.c - see kernel.h. */
 #include "passes/kernel.h"
+#include <stdio.h>
 #include <string.h>
 #include "passes_internal.h"
 
 const char *const blu_kernel_kind_names[] = {
-  [BLU_KERNEL_ROWS] = "rows", [BLU_KERNEL_COLUMNS] = "columns", [BLU_KERNEL_MATMUL] = "matmul", [BLU_KERNEL_MOVE] = "move"};
+  [BLU_KERNEL_ROWS] = "rows", [BLU_KERNEL_COLUMNS] = "columns", [BLU_KERNEL_MATMUL] = "matmul", [BLU_KERNEL_MOVE] = "move",
+  [BLU_KERNEL_ATTENTION] = "attention"};
 
 int blu_reduction_states(MlirOperation op) {
   const BluOp *o = blu_op_of(op);
@@ -71,7 +73,7 @@ bool blu_is_free(MlirOperation op) {
 bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {
   const char *kind = blu_get_string(func, "blu.kernel");
   *k = (BluKernelInfo){0};
-  for (int i = 0; i <= BLU_KERNEL_MOVE; i++)
+  for (int i = 0; i <= BLU_KERNEL_ATTENTION; i++)
     if (!strcmp(kind, blu_kernel_kind_names[i])) k->kind = (BluKernelKind)i;
   if (!*kind) return false;
   MlirAttribute space = mlirOperationGetAttributeByName(func, mlirStringRefCreateFromCString("blu.space"));
@@ -84,7 +86,7 @@ bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {
     if (!op) continue;
     n = op->rule->kind;
     if ((k->kind == BLU_KERNEL_MATMUL && n == BLU_KIND_MATMUL) || (k->kind == BLU_KERNEL_COLUMNS && n == BLU_KIND_REDUCE) ||
-        (k->kind == BLU_KERNEL_MOVE && n == BLU_KIND_MOVE))
+        (k->kind == BLU_KERNEL_MOVE && n == BLU_KIND_MOVE) || k->kind == BLU_KERNEL_ATTENTION)
       k->main = o;
   }
   return true;
@@ -146,6 +148,33 @@ MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul) {
     if (t.elem == BLU_F32 && t.rank && t.dim[t.rank - 1] == n && blu_type_count(&t) == n) return x;
   }
   return none;
+}
+
+static bool has_part(MlirOperation op, const char *part, int64_t of) { /* masked or not; of: of a gradient, 0 else */
+  char masked[64];
+  BluSig s;
+  snprintf(masked, sizeof masked, "masked_%s", part);
+  if (!blu_is(op, part) && !blu_is(op, masked)) return false;
+  blu_sig_of(op, &s);
+  return blu_attr_int(&s.attrs, "of", 0) == of;
+}
+
+static bool same_attention(MlirOperation a, MlirOperation b) {
+  BluSig s, t;
+  blu_sig_of(a, &s), blu_sig_of(b, &t);
+  BluAttention x = blu_attention_of(&s), y = blu_attention_of(&t);
+  return x.causal == y.causal && x.scale == y.scale && (x.mask < 0) == (y.mask < 0) &&
+         (x.mask < 0 || mlirValueEqual(mlirOperationGetOperand(a, x.mask), mlirOperationGetOperand(b, y.mask)));
+}
+
+bool blu_attention_shares(MlirOperation a, MlirOperation b) {
+  enum { Q, K, V, OPERANDS = 6 };
+  bool forward = has_part(a, "attention", 0) && has_part(b, "attention_lse", 0);
+  bool back = (has_part(a, "attention_grad", K) && has_part(b, "attention_grad", V)) || (has_part(a, "attention_grad", V) && has_part(b, "attention_grad", K));
+  if (!forward && !back) return false;
+  for (int i = 0; i < (back ? OPERANDS : V); i++)
+    if (!mlirValueEqual(mlirOperationGetOperand(a, i), mlirOperationGetOperand(b, i))) return false;
+  return same_attention(a, b);
 }
 
 bool blu_kernel_is_host(MlirOperation func) { return blu_get_int(func, "blu.host", 0) != 0; }

@@ -16,7 +16,7 @@ typedef enum {
 
 typedef struct { BluViewKind kind; BluType from; } BluView;
 
-typedef enum { BLU_KERNEL_ROWS, BLU_KERNEL_COLUMNS, BLU_KERNEL_MATMUL, BLU_KERNEL_MOVE } BluKernelKind;
+typedef enum { BLU_KERNEL_ROWS, BLU_KERNEL_COLUMNS, BLU_KERNEL_MATMUL, BLU_KERNEL_MOVE, BLU_KERNEL_ATTENTION } BluKernelKind;
 extern const char *const blu_kernel_kind_names[];
 
 /* Values that the reductions of one kernel may keep in registers: one each, two for an argmax. */
@@ -58,6 +58,8 @@ BluMatrices blu_matrices_of(MlirOperation matmul);
 bool blu_product_in_library(MlirOperation matmul);
 /* op is `product + bias`, which such a library does in one go: the bias, one number a column; null: it is something else. */
 MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul);
+/* Ops of attention that one kernel computes: the result and the logarithms of its sums, or the gradients of keys and values. */
+bool blu_attention_shares(MlirOperation a, MlirOperation b);
 /* A kernel of numbers of the step, which the host computes (blu.host). */
 bool blu_kernel_is_host(MlirOperation func);
 #endif

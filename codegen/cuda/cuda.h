@@ -25,6 +25,7 @@ void blu_cuda_columns(Cuda *c);
 void blu_cuda_move(Cuda *c);
 void blu_cuda_loop(Cuda *c);
 void blu_cuda_matmul(Cuda *c);
+void blu_cuda_attention(Cuda *c);
 
 /* The function of a kernel in the module, under the name that blu_cuda_name gives it. `aligned`: see Cuda. */
 typedef struct { int64_t blocks, shared_bytes; int threads; } CudaShape;

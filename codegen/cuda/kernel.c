@@ -180,7 +180,8 @@ static void make_function(Cuda *c, const char *name) {
 }
 
 static const struct { void (*body)(Cuda *c); } kinds[] = {
-  [BLU_KERNEL_ROWS] = {blu_cuda_rows}, [BLU_KERNEL_COLUMNS] = {blu_cuda_columns}, [BLU_KERNEL_MATMUL] = {blu_cuda_matmul}, [BLU_KERNEL_MOVE] = {blu_cuda_move}};
+  [BLU_KERNEL_ROWS] = {blu_cuda_rows}, [BLU_KERNEL_COLUMNS] = {blu_cuda_columns}, [BLU_KERNEL_MATMUL] = {blu_cuda_matmul}, [BLU_KERNEL_MOVE] = {blu_cuda_move},
+  [BLU_KERNEL_ATTENTION] = {blu_cuda_attention}};
 
 LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool aligned, CudaShape *shape) {
   LLVMContextRef ctx = LLVMGetModuleContext(module);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cases.h"
+#include "passes/passes.h"
 #include "player.h"
 
 static const int sizes[] = {1, 2, 31, 32, 33, 100, 127, 128, 1000, 1024};
@@ -125,13 +126,108 @@ static void scans(Setting set) {
   }
 }
 
+/* What an attention case is: the family's ops on [b, g r, t, d] queries and [b, g, s, d] keys. mask: its dimensions of b, heads, t and s that are
+ * not 1, by bits; -1: none. */
+typedef struct { int b, g, r, t, s, d, dv, mask; bool causal; double scale; } Heads;
+
+static void print_type(char *to, size_t size, const char *elem, int n, const int *dim) {
+  size_t at = (size_t)snprintf(to, size, "tensor<");
+  for (int i = 0; i < n; i++) at += (size_t)snprintf(to + at, size - at, "%dx", dim[i]);
+  snprintf(to + at, size - at, "%s>", elem);
+}
+
+static void attention_of(const Setting *set, const Heads *h) {
+  char q[64], k[64], v[64], row[64], ct[64], mask[64] = "", attrs[80], of[100];
+  int heads = h->g * h->r, dims[4] = {h->mask & 8 ? h->b : 1, h->mask & 4 ? heads : 1, h->mask & 2 ? h->t : 1, h->mask & 1 ? h->s : 1};
+  bool masked = h->mask >= 0;
+  const char *m = masked ? ", %m" : "", *name = masked ? "masked_" : "", *comma = masked ? ", " : "", *arg = masked ? ", %m: " : "";
+  print_type(q, sizeof q, "f32", 4, (int[]){h->b, heads, h->t, h->d}), print_type(k, sizeof k, "f32", 4, (int[]){h->b, h->g, h->s, h->d});
+  print_type(v, sizeof v, "f32", 4, (int[]){h->b, h->g, h->s, h->dv}), print_type(row, sizeof row, "f32", 3, (int[]){h->b, heads, h->t});
+  print_type(ct, sizeof ct, "f32", 4, (int[]){h->b, heads, h->t, h->dv});
+  if (masked) print_type(mask, sizeof mask, "i1", 4, dims);
+  snprintf(attrs, sizeof attrs, "causal = %s, scale = %.9e", h->causal ? "true" : "false", h->scale);
+  harness_check(set, "func.func @f(%%q: %s, %%k: %s, %%v: %s%s%s) -> (%s, %s) {\n%%r = blu.%sattention %%q, %%k, %%v%s {%s} : (%s, %s, %s%s%s) -> %s\n"
+        "%%l = blu.%sattention_lse %%q, %%k%s {%s} : (%s, %s%s%s) -> %s\nreturn %%r, %%l : %s, %s\n}", q, k, v, arg, mask, ct, row, name, m, attrs, q, k, v,
+        comma, mask, ct, name, m, attrs, q, k, comma, mask, row, ct, row);
+  if (h->s % 2) /* logarithms alone, as a gradient in a loop wants them */
+    harness_check(set, "func.func @f(%%q: %s, %%k: %s%s%s) -> %s {\n%%l = blu.%sattention_lse %%q, %%k%s {%s} : (%s, %s%s%s) -> %s\nreturn %%l : %s\n}", q, k, arg, mask, row,
+          name, m, attrs, q, k, comma, mask, row, row);
+  for (int part = 0; part < 3; part++) { /* q; k and v by one kernel; v alone */
+    char call[2][700];
+    const char *result[] = {q, k, v};
+    for (int i = 0; i < (part == 1 ? 2 : 1); i++) {
+      snprintf(of, sizeof of, "of = %d, %s", part + i, attrs);
+      snprintf(call[i], sizeof call[i], "%%r%d = blu.%sattention_grad %%q, %%k, %%v, %%l, %%d, %%c%s {%s} : (%s, %s, %s, %s, %s, %s%s%s) -> %s\n", i, name, m, of, q, k, v, row,
+               row, ct, comma, mask, result[part + i]);
+    }
+    harness_check(set, "func.func @f(%%q: %s, %%k: %s, %%v: %s, %%l: %s, %%d: %s, %%c: %s%s%s) -> (%s%s%s) {\n%s%sreturn %%r0%s : %s%s%s\n}", q, k, v, row, row, ct, arg, mask,
+          result[part], part == 1 ? ", " : "", part == 1 ? v : "", call[0], part == 1 ? call[1] : "", part == 1 ? ", %r1" : "", result[part],
+          part == 1 ? ", " : "", part == 1 ? v : "");
+  }
+}
+
+/* Attention whole: tiles that are full and that aren't, one and several, rows that see nothing, groups of heads, every kind of mask, widths that
+ * are no multiple of a vector, and the greatest one. */
+static void attention(Setting set) {
+  static const Heads cases[] = {
+    {1, 1, 1, 1, 1, 1, 1, -1, false, 1}, {2, 3, 1, 33, 40, 8, 8, -1, false, 0.5}, {1, 2, 1, 70, 70, 64, 64, -1, true, 0.125},
+    {2, 2, 3, 17, 17, 5, 7, -1, true, 0.4}, {1, 2, 2, 20, 50, 16, 4, 15, true, 0.25}, {1, 1, 2, 50, 20, 12, 33, -1, true, 0.3},
+    {2, 1, 2, 9, 34, 4, 3, 9, false, 0.5}, {2, 2, 1, 35, 10, 6, 8, 3, false, 0.4}, {1, 1, 1, 40, 36, 128, 128, -1, true, 0.088},
+    {2, 2, 2, 5, 33, 3, 2, 4, false, 1}, {1, 1, 1, 34, 33, 65, 100, 2, true, 0.1}, {40, 7, 1, 33, 35, 4, 4, -1, true, 0.5},
+    {1, 4, 70, 3, 3, 4, 4, 12, false, 0.5}};
+  set.lo = -1, set.hi = 1, set.ihi = 2;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    set.tolerance = 4e-6 * (cases[i].r > 4 ? 4 : 1) * (cases[i].d > 60 ? 3 : 1); /* as the ops' own; sums of 210 rows, of 128 products */
+    attention_of(&set, &cases[i]);
+  }
+  set.lo = -12, set.hi = 12, set.tolerance = 2e-4; /* scores of some hundreds, rounded to 2^-16: weights of 0 and 1 */
+  harness_check(&set, "func.func @f(%%q: tensor<1x1x33x4xf32>, %%k: tensor<1x1x40x4xf32>, %%v: tensor<1x1x40x4xf32>) -> tensor<1x1x33x4xf32> {\n"
+        "%%r = blu.attention %%q, %%k, %%v {causal = true, scale = 1.0} : (tensor<1x1x33x4xf32>, tensor<1x1x40x4xf32>, tensor<1x1x40x4xf32>) -> tensor<1x1x33x4xf32>\n"
+        "return %%r : tensor<1x1x33x4xf32>\n}");
+  /* what isn't computed whole: of f64, and wide heads */
+  set.lo = -1, set.hi = 1, set.tolerance = 1e-12;
+  harness_check(&set, "func.func @f(%%q: tensor<1x2x5x4xf64>) -> tensor<1x2x5x4xf64> {\n%%r = blu.attention %%q, %%q, %%q {causal = true} : "
+        "(tensor<1x2x5x4xf64>, tensor<1x2x5x4xf64>, tensor<1x2x5x4xf64>) -> tensor<1x2x5x4xf64>\nreturn %%r : tensor<1x2x5x4xf64>\n}");
+  set.tolerance = 1e-5;
+  harness_check(&set, "func.func @f(%%q: tensor<1x2x5x130xf32>) -> tensor<1x2x5x130xf32> {\n%%r = blu.attention %%q, %%q, %%q : "
+        "(tensor<1x2x5x130xf32>, tensor<1x2x5x130xf32>, tensor<1x2x5x130xf32>) -> tensor<1x2x5x130xf32>\nreturn %%r : tensor<1x2x5x130xf32>\n}");
+}
+
+/* @f of text, which returns one op's result, and the gradients of its first `wanted` arguments for a random cotangent. */
+static void with_gradients(const Setting *set, const char *text, int wanted) {
+  MlirModule m = mlirModuleCreateParse(set->ctx, mlirStringRefCreateFromCString(text));
+  blu_module_set_target(m, "cuda");
+  MlirOperation f = blu_func_find(m, "f"), end = mlirBlockGetTerminator(blu_func_block(f));
+  MlirValue results[4] = {mlirOperationGetOperand(end, 0)}, wrt[3];
+  for (int i = 0; i < wanted; i++) wrt[i] = mlirBlockGetArgument(blu_func_block(f), i);
+  MlirValue ct = mlirBlockAddArgument(blu_func_block(f), mlirValueGetType(results[0]), mlirLocationUnknownGet(set->ctx));
+  BluBuilder b = blu_builder_before(end);
+  if (!blu_gradient(&b, 1, results, &ct, wanted, wrt, results + 1)) harness_failures++, printf("FAILED: no gradient of\n%s\n", text);
+  mlirOperationDestroy(end);
+  blu_func_return(f, mlirLocationUnknownGet(set->ctx), wanted + 1, results, NULL);
+  harness_check_module(set, m, text);
+}
+
+/* What differs for a device from the gradient rule on: attention, and two steps of a convolution that takes as many images at a time as fill it. */
+static void gradients(Setting set) {
+  set.lo = -1, set.hi = 1, set.ihi = 2, set.tolerance = 1e-5; /* products of products: sums of 40 terms of a sum of 40 */
+  with_gradients(&set, "func.func @f(%q: tensor<1x4x37x8xf32>, %k: tensor<1x2x40x8xf32>, %v: tensor<1x2x40x6xf32>, %m: tensor<37x40xi1>) -> tensor<1x4x37x6xf32> {\n"
+        "%r = blu.masked_attention %q, %k, %v, %m {causal = true} : (tensor<1x4x37x8xf32>, tensor<1x2x40x8xf32>, tensor<1x2x40x6xf32>, tensor<37x40xi1>) -> tensor<1x4x37x6xf32>\n"
+        "return %r : tensor<1x4x37x6xf32>\n}", 3);
+  set.tolerance = 1e-3; /* a weight's gradient: 130,000 terms of order 1 */
+  with_gradients(&set, "func.func @f(%x: tensor<66x65x32x1xf32>, %w: tensor<65x1x2x1xf32>) -> tensor<66x64x32x65xf32> {\n"
+        "%r = blu.conv2d %x, %w {by_image = true} : (tensor<66x65x32x1xf32>, tensor<65x1x2x1xf32>) -> tensor<66x64x32x65xf32>\n"
+        "return %r : tensor<66x64x32x65xf32>\n}", 2);
+}
+
 int main(int argc, char **argv) {
   Setting set;
   harness_start(&set);
   blu_cpu_parse("native", &set.cpu);
   set.device = &player;
   static const struct { const char *name; void (*check)(Setting); } parts[] = {{"cases", cases_check}, {"rows", rows}, {"columns", columns}, {"loops", loops},
-    {"products", products}, {"doubles", doubles}, {"scans", scans}};
+    {"products", products}, {"doubles", doubles}, {"scans", scans},
+    {"attention", attention}, {"gradients", gradients}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (argc > 1 && strcmp(argv[1], parts[i].name)) continue;
     int before = harness_programs;

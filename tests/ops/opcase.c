@@ -21,11 +21,14 @@ static bool fail(const char *what, const BluOpCase *from) {
   return false;
 }
 
-bool opcase_build(MlirContext ctx, const BluOpCase *from, OpCase *c) {
+bool opcase_build(MlirContext ctx, const BluOpCase *from, OpCase *c) { return opcase_build_for(ctx, NULL, from, c); }
+
+bool opcase_build_for(MlirContext ctx, const char *target, const BluOpCase *from, OpCase *c) {
   char text[4096];
   snprintf(text, sizeof text, "func.func @f(%s) {\n%s\nreturn\n}", from->args, from->body);
   *c = (OpCase){.module = mlirModuleCreateParse(ctx, mlirStringRefCreateFromCString(text))};
   if (mlirModuleIsNull(c->module)) return fail("does not parse", from);
+  if (target) blu_module_set_target(c->module, target);
   c->func = blu_func_find(c->module, "f");
   MlirBlock block = blu_func_block(c->func);
   MlirOperation end = mlirBlockGetTerminator(block), last = mlirBlockGetFirstOperation(block);

@@ -3,7 +3,7 @@
 #define BLU_TESTS_OPS_OPCASE_H
 #include "passes/passes.h"
 
-enum { OP_MAX_ARGS = 6 };
+enum { OP_MAX_ARGS = BLU_MAX_IN };
 
 /* f(args, ct) -> (result, gradients of <ct, result> with respect to the float arguments). */
 typedef struct {
@@ -17,6 +17,8 @@ double opcase_uniform(double lo, double hi);   /* one sequence for the whole pro
 
 /* false: said why; the module may exist even so. */
 bool opcase_build(MlirContext ctx, const BluOpCase *from, OpCase *c);
+/* The same for a program with the attribute blu.target, where gradients may be made of other ops. */
+bool opcase_build_for(MlirContext ctx, const char *target, const BluOpCase *from, OpCase *c);
 void opcase_free(OpCase *c);
 /* Arguments within the case's ranges, and a random cotangent behind them; the caller frees each. */
 void opcase_args(const OpCase *c, const BluOpCase *from, double **args);

@@ -77,3 +77,59 @@ func.func @train(%w: tensor<4xf32> {blu.role = "param", blu.name = "w"}, %lr: te
   return %5, %1 : tensor<4xf32>, tensor<f64>
 }
 }
+
+//--- attention.mlir
+// For a device, attention and the logarithms that its gradient wants are one kernel, and so are the gradients of keys and values; scores are nowhere.
+// CHECK: func.func @f(
+// CHECK-NEXT: %[[f:[0-9]+]]:2 = call @attention_attention_lse_1x2x6x4(%arg0, %arg1, %arg2)
+// CHECK-NEXT: call @attention_grad_1x2x6x4(
+// CHECK-NEXT: call @attention_grad_attention_grad_1x2x8x4(
+// CHECK-NEXT: return
+// CHECK: func.func private @attention_attention_lse_1x2x6x4({{.*}} attributes {blu.kernel = "attention", blu.space = array<i64: 1, 2, 6, 4>}
+module attributes {blu.target = "cuda"} {
+func.func @f(%q: tensor<1x2x6x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>, %d: tensor<1x2x6xf32>, %c: tensor<1x2x6x4xf32>)
+    -> (tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) {
+  %0 = blu.attention %q, %k, %v {causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x6x4xf32>
+  %1 = blu.attention_lse %q, %k {causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x6xf32>
+  %2 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 0 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x6x4xf32>
+  %3 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 1 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x8x4xf32>
+  %4 = blu.attention_grad %q, %k, %v, %1, %d, %c {of = 2 : i64, causal = true} : (tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x2x6x4xf32>) -> tensor<1x2x8x4xf32>
+  return %0, %2, %3, %4 : tensor<1x2x6x4xf32>, tensor<1x2x6x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+}
+}
+
+//--- windows.mlir
+// A device takes as many images at a time as fill it: here half of 132, by 32 x 32 places and 64 channels; the sum over steps is of weights alone.
+// CHECK: module attributes
+// CHECK: blu.scan @conv2d({{.*}} {blu.places = {{.*}} steps = 2 : i64}
+// CHECK: func.func private @conv2d(%arg0: tensor<66x33x32x1xf32>
+// CHECK: call @patches_66x32x32x2x1x1(
+// CHECK: call @matmul_67584x64(
+module attributes {blu.target = "cuda"} {
+func.func @f(%x: tensor<132x33x32x1xf32>, %w: tensor<64x1x2x1xf32>) -> tensor<132x32x32x64xf32> {
+  %0 = blu.conv2d %x, %w {by_image = true} : (tensor<132x33x32x1xf32>, tensor<64x1x2x1xf32>) -> tensor<132x32x32x64xf32>
+  return %0 : tensor<132x32x32x64xf32>
+}
+}
+
+//--- few_windows.mlir
+// Where they are few, the windows of all images are one tensor, which the gradient reads again.
+// CHECK-NOT: blu.scan
+// CHECK: call @patches_132x32x32x2x1x1(
+// CHECK-NOT: blu.scan
+module attributes {blu.target = "cuda"} {
+func.func @f(%x: tensor<132x33x32x1xf32>, %w: tensor<64x1x2x1xf32>) -> tensor<132x32x32x64xf32> {
+  %0 = blu.conv2d %x, %w : (tensor<132x33x32x1xf32>, tensor<64x1x2x1xf32>) -> tensor<132x32x32x64xf32>
+  return %0 : tensor<132x32x32x64xf32>
+}
+}
+
+//--- attention_memory.mlir
+// Queries, keys, values and the result are all that attention needs: 32 KiB each. Scores would be 2 MiB.
+// CHECK: module attributes {blu.arena = 131072 : i64
+module attributes {blu.target = "cuda"} {
+func.func @f(%q: tensor<1x2x512x8xf32> {blu.name = "q", blu.role = "input"}, %k: tensor<1x2x512x8xf32> {blu.name = "k", blu.role = "input"}, %v: tensor<1x2x512x8xf32> {blu.name = "v", blu.role = "input"}) -> (tensor<1x2x512x8xf32> {blu.name = "y", blu.role = "output"}) {
+  %0 = blu.attention %q, %k, %v {causal = true} : (tensor<1x2x512x8xf32>, tensor<1x2x512x8xf32>, tensor<1x2x512x8xf32>) -> tensor<1x2x512x8xf32>
+  return %0 : tensor<1x2x512x8xf32>
+}
+}

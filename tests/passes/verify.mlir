@@ -212,6 +212,14 @@ func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<1x2x0x2xf32>) { %0 = blu.attent
 func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<3x4xi1>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<3x4xi1>) -> tensor<1x2x4x2xf32> return }
 //--- bool
 func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<4x4xf32>) { %0 = blu.masked_attention %q, %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<4x4xf32>) -> tensor<1x2x4x2xf32> return }
+//--- attention-operands
+func.func @f(%q: tensor<1x2x4x2xf32>, %k: tensor<1x3x4x2xf32>) { %0 = blu.attention_lse %q, %k : (tensor<1x2x4x2xf32>, tensor<1x3x4x2xf32>) -> tensor<1x2x4xf32> return }
+//--- attention-operands
+func.func @f(%q: tensor<1x2x4x2xf32>, %l: tensor<1x2x4xf32>, %c: tensor<1x2x4x3xf32>) { %0 = blu.attention_grad %q, %q, %q, %l, %l, %c {of = 0 : i64} : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4x3xf32>) -> tensor<1x2x4x2xf32> return }
+//--- attention-operands
+func.func @f(%q: tensor<1x2x4x2xf32>, %l: tensor<1x2x4xf32>) { %0 = blu.attention_grad %q, %q, %q, %l, %l, %q {of = 3 : i64} : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4x2xf32>) -> tensor<1x2x4x2xf32> return }
+//--- mask-fits
+func.func @f(%q: tensor<1x2x4x2xf32>, %m: tensor<3x4xi1>) { %0 = blu.masked_attention_lse %q, %q, %m : (tensor<1x2x4x2xf32>, tensor<1x2x4x2xf32>, tensor<3x4xi1>) -> tensor<1x2x4xf32> return }
 //--- scan-body
 func.func @f(%c: tensor<2xf32>, %x: tensor<4x3xf32>) { %0:2 = blu.scan @f(%c, %x) {carries = 1 : i64, sequences = 1 : i64, steps = 4 : i64} : (tensor<2xf32>, tensor<4x3xf32>) -> (tensor<2xf32>, tensor<4x3xf32>) return }
 //--- scan-counts
