@@ -455,8 +455,7 @@ static void name_kernel(const Group *g, char *name, size_t size) {
 /* Gives a new kernel its name, and a number where others are called so. */
 static void name_function(MlirModule m, MlirOperation func, const char *base) {
   char name[192];
-  snprintf(name, sizeof name, "%s", base);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  blu_func_free_name(m, base, "_", name, sizeof name);
   blu_set_string(func, "sym_name", name);
 }
 

@@ -291,9 +291,38 @@ static void by_reference(const BluOp *op, const BluSig *s, void *const *in, void
   free(y);
 }
 
+/* ---- sums in another order ---- */
+
+static bool is_sum(MlirOperation o, const BluOp *op) {
+  static const char *const exact[] = {"argmax", "max", "min"};
+  for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+    if (blu_is(o, exact[i])) return false;
+  return op->rule->kind == BLU_KIND_REDUCE || op->rule->kind == BLU_KIND_MATMUL;
+}
+
+/* Moves the terms of the sum: its operands become copies, which the caller frees. */
+static void move_terms(const BluOp *op, const BluSig *s, double (*noise)(void), void **in) {
+  int64_t out = blu_type_count(&s->out), terms = out ? blu_type_count(&s->in[0]) / out : 0;
+  if (op->rule->kind == BLU_KIND_MATMUL) terms = s->in[0].dim[s->in[0].rank - 1];
+  if (blu_attr_int(&s->attrs, "ta", 0)) terms = s->in[0].dim[s->in[0].rank - 2];
+  for (int k = 0; k < s->nin; k++) {
+    BluElem t = s->in[k].elem;
+    int64_t n = blu_type_count(&s->in[k]);
+    double by = !blu_elem_is_float(t) ? 0 : (double)terms * (t == BLU_F64 ? 0x1p-50 : 0x1p-21);
+    void *copy = malloc((size_t)(n * blu_elem_bytes(t)) + 8);
+    for (int64_t i = 0; i < n; i++) {
+      double x = contract_get(in[k], t, i);
+      contract_set(copy, t, i, by ? x * (1 + by * noise()) : x);
+    }
+    in[k] = copy;
+  }
+}
+
 static size_t bytes_of(const BluType *t) { return (size_t)(blu_type_count(t) * blu_elem_bytes(t->elem)); }
 
-static void loop(MlirOperation o, BluMap *values) {
+static void run(MlirOperation func, void *const *args, double (*noise)(void), void **results);
+
+static void loop(MlirOperation o, double (*noise)(void), BluMap *values) {
   BluScan s;
   blu_scan_of(o, &s);
   MlirOperation body = blu_scan_body(o);
@@ -313,7 +342,7 @@ static void loop(MlirOperation o, BluMap *values) {
       char *whole = blu_map_get(values, mlirOperationGetOperand(o, i).ptr);
       args[i] = i < s.carries ? result[i] : i < s.carries + s.sequences ? whole + (size_t)t * bytes_of(&slice) : whole;
     }
-    contract_run(body, args, made);
+    run(body, args, noise, made);
     for (int i = 0; i < nout; i++) {
       memcpy((char *)result[i] + (i < s.carries ? 0 : (size_t)t * size[i]), made[i], size[i]);
       free(made[i]);
@@ -323,7 +352,7 @@ static void loop(MlirOperation o, BluMap *values) {
   free(result), free(args), free(made), free(size);
 }
 
-void contract_run(MlirOperation func, void *const *args, void **results) {
+static void run(MlirOperation func, void *const *args, double (*noise)(void), void **results) {
   BluMap values = {0};
   MlirBlock block = blu_func_block(func);
   MlirOperation end = mlirBlockGetTerminator(block), o;
@@ -333,12 +362,14 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     BluSig s;
     void *in[BLU_MAX_IN];
     if (blu_is(o, "scan")) {
-      loop(o, &values);
+      loop(o, noise, &values);
       continue;
     }
     blu_sig_of(o, &s);
     for (int k = 0; k < s.nin; k++) in[k] = blu_map_get(&values, mlirOperationGetOperand(o, k).ptr);
     void *out = malloc((size_t)(blu_type_count(&s.out) * blu_elem_bytes(s.out.elem)) + 8);
+    bool moves = noise && is_sum(o, op);
+    if (moves) move_terms(op, &s, noise, in);
     if (op->rule->kind == BLU_KIND_REDUCE && !blu_is(o, "argmax")) reduce(o, &s, in[0], out);
     else if (op->rule->kind == BLU_KIND_MATMUL) multiply(&s, in[0], in[1], out);
     else if (blu_is(o, "cumsum")) running_sum(&s, in[0], out);
@@ -346,6 +377,7 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     else if (op->rule->move) moved(op, &s, in, out);
     else if (op->rule->kind == BLU_KIND_ELEMENT) elementwise(op, &s, in, out);
     else by_reference(op, &s, in, out);
+    for (int k = 0; k < s.nin && moves; k++) free(in[k]);
     blu_map_set(&values, mlirOperationGetResult(o, 0).ptr, out);
   }
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(end); i++) {
@@ -358,3 +390,6 @@ void contract_run(MlirOperation func, void *const *args, void **results) {
     for (intptr_t i = 0; i < mlirOperationGetNumResults(o); i++) free(blu_map_get(&values, mlirOperationGetResult(o, i).ptr));
   blu_map_free(&values);
 }
+
+void contract_run(MlirOperation func, void *const *args, void **results) { run(func, args, NULL, results); }
+void contract_run_noisy(MlirOperation func, void *const *args, double (*noise)(void), void **results) { run(func, args, noise, results); }

@@ -12,6 +12,7 @@
 #include "runtime/abi.h"
 
 int harness_programs, harness_failures, harness_left_out;
+struct HarnessNoisy harness_compared;
 bool harness_quiet;
 static uint64_t seed = 2026;
 uint64_t harness_random(void) { return (seed = seed * 6364136223846793005u + 1442695040888963407u) >> 16; }
@@ -143,6 +144,41 @@ static bool same_bits(const void *a, const void *b, BluElem e, int64_t i) {
   return !memcmp((const char *)a + i * n, (const char *)b + i * n, (size_t)n);
 }
 
+static double noise(void) { return harness_uniform(-1, 1); }
+
+/* How far noisy runs are from each element of the contract's results: 0 where bits are the same, infinite if one is NaN, infinite or an integer. */
+static double *spread_of(const Setting *set, const BluType *t, const void *exact, void *const *noisy) {
+  int64_t n = blu_type_count(t);
+  double *spread = calloc((size_t)n + 1, sizeof *spread);
+  for (int r = 0; r < set->noisy; r++)
+    for (int64_t i = 0; i < n; i++) {
+      if (same_bits(noisy[r], exact, t->elem, i)) continue;
+      double by = blu_elem_is_float(t->elem) ? fabs(contract_get(noisy[r], t->elem, i) - contract_get(exact, t->elem, i)) : INFINITY;
+      spread[i] = isnan(by) ? INFINITY : fmax(spread[i], by);
+    }
+  return spread;
+}
+
+enum { SPREADS = 2 }; /* a few random runs don't show the worst */
+
+static bool compare_noisy(const Setting *set, const BluSlot *slot, const BluType *t, const char *arena, const void *exact, void *const *noisy,
+                          const char *text) {
+  double *spread = spread_of(set, t, exact, noisy);
+  bool good = true;
+  for (int64_t i = 0, n = blu_type_count(t); i < n && good; i++) {
+    if (isinf(spread[i])) harness_compared.open++;
+    else if (spread[i] > 0) harness_compared.near++;
+    else harness_compared.exact++;
+    double got = contract_get(arena + slot->offset, t->elem, i), want = contract_get(exact, t->elem, i);
+    if (isinf(spread[i]) || same_bits(arena + slot->offset, exact, t->elem, i) || fabs(got - want) <= SPREADS * spread[i]) continue;
+    char what[256];
+    snprintf(what, sizeof what, "element %lld is %.9g, the contract says %.9g, other orders of sums move that by %.2g", (long long)i, got, want, spread[i]);
+    good = fail(what, text);
+  }
+  free(spread);
+  return good;
+}
+
 static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, const char *arena, const void *exact, const double *ref, const char *text) {
   char what[256];
   for (int64_t i = 0, n = blu_type_count(t); i < n; i++) {
@@ -162,7 +198,7 @@ static bool compare(const Setting *set, const BluSlot *slot, const BluType *t, c
   return true;
 }
 
-enum { GUARD = 256, MOST_PORTS = 64 };
+enum { GUARD = 256, PORTS = 32, NOISY = 8 /* at most: arguments or results; noisy runs */ };
 
 bool harness_check(const Setting *set, const char *format, ...) {
   char text[8192];
@@ -188,10 +224,10 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   harness_programs++;
   MlirOperation f = blu_func_find(m, "f");
   int nargs = blu_func_nargs(f), nresults = blu_func_nresults(f);
-  BluPort in[MOST_PORTS], out[MOST_PORTS];
-  void *args[MOST_PORTS], *exact[MOST_PORTS];
-  double *wide[MOST_PORTS], *ref[MOST_PORTS];
-  if (nargs > MOST_PORTS || nresults > MOST_PORTS) return fail("more inputs or results than the harness holds", text);
+  BluPort in[PORTS], out[PORTS];
+  void *args[PORTS], *exact[PORTS];
+  double *wide[PORTS], *ref[PORTS];
+  if (nargs > PORTS || nresults > PORTS || set->noisy > NOISY) return fail("too many arguments or results", text);
   for (int i = 0; i < nargs; i++) {
     in[i] = (BluPort){.role = "input", .name = "x", .type = blu_func_arg(f, i).type};
     int64_t n = blu_type_count(&in[i].type);
@@ -211,7 +247,7 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   BluWhy why = {0};
   if (!blu_interp_run(m, f, (const double *const *)wide, ref, &why)) return fail(why.text, text);
   MlirOperation end = mlirBlockGetTerminator(blu_func_block(f));
-  MlirValue values[MOST_PORTS];
+  MlirValue values[PORTS];
   for (int i = 0; i < nresults; i++) {
     values[i] = mlirOperationGetOperand(end, i);
     out[i] = (BluPort){.role = "output", .name = "y", .type = blu_value_type(values[i])};
@@ -221,6 +257,12 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   if (set->device) blu_module_set_target(m, "cuda");
   bool good = blu_pass_simplify(m) && blu_pass_expand(m) && blu_pass_simplify(m);
   contract_run(f, args, exact);
+  void *noisy[PORTS][NOISY];
+  for (int r = 0; r < set->noisy; r++) {
+    void *run[PORTS];
+    contract_run_noisy(f, args, noise, run);
+    for (int i = 0; i < nresults; i++) noisy[i][r] = run[i];
+  }
   good = good && blu_pass_fuse(m) && blu_pass_plan(m) && mlirOperationVerify(mlirModuleGetOperation(m));
   Loaded l = {0};
   if (!good || !load(set, m, &l)) good = fail("does not compile", text);
@@ -234,7 +276,11 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     for (int i = 0; i < nargs; i++) memcpy(arena + fn->slot[i].offset, args[i], (size_t)fn->slot[i].bytes);
     run(&l, fn->launch, fn->launches, arena, scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
     if (l.failed) good = fail("a device would have failed", text);
-    for (int i = 0; i < nresults && good; i++) good = compare(set, &fn->slot[nargs + i], &out[i].type, arena, exact[i], ref[i], text);
+    for (int i = 0; i < nresults && good; i++) {
+      const BluSlot *slot = &fn->slot[nargs + i];
+      if (set->noisy) good = compare_noisy(set, slot, &out[i].type, arena, exact[i], noisy[i], text);
+      else good = compare(set, slot, &out[i].type, arena, exact[i], ref[i], text);
+    }
     for (int i = 0; i < GUARD; i++)
       if ((unsigned char)memory[i] != 0xa5 || (unsigned char)memory[size - 1 - (size_t)i] != 0xa5) {
         good = fail("writes outside of the arena", text);
@@ -245,7 +291,10 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
   }
   if (l.jit) LLVMConsumeError(LLVMOrcDisposeLLJIT(l.jit));
   for (int i = 0; i < nargs; i++) free(args[i]), free(wide[i]);
-  for (int i = 0; i < nresults; i++) free(exact[i]), free(ref[i]);
+  for (int i = 0; i < nresults; i++) {
+    for (int r = 0; r < set->noisy; r++) free(noisy[i][r]);
+    free(exact[i]), free(ref[i]);
+  }
   mlirModuleDestroy(m);
   return good;
 }

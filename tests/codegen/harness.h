@@ -18,6 +18,8 @@ typedef struct {
   BluCpu cpu;
   const HarnessDevice *device; /* NULL: programs are for the CPU */
   bool bits;            /* with a device: bits are compared too */
+  int noisy;            /* with a device, not 0: the judge is the contract, within what so many runs with sums in other orders show to be open; the
+                         * same bits where they show nothing to be */
   double lo, hi;        /* range of float arguments */
   int ihi;              /* integer arguments: [0, ihi) */
   bool special;         /* some arguments are NaN, infinite, denormal, -0 */
@@ -28,6 +30,8 @@ typedef struct {
 } Setting;
 
 extern int harness_programs, harness_failures, harness_left_out; /* left out: programs in half types, which no device has code for */
+/* Elements compared with noisy runs: bit for bit, nearly, not at all since integers or NaN came out otherwise. */
+extern struct HarnessNoisy { int64_t exact, near, open; } harness_compared;
 extern bool harness_quiet;                           /* failures are counted and not printed */
 void harness_start(Setting *set);                    /* LLVM's target and a context */
 uint64_t harness_random(void);

@@ -6,9 +6,9 @@ programs=$1 failed=0
 out=$(mktemp) || exit 2
 trap 'rm -f "$out"' EXIT
 
-# expect FAULT GUILTY OP
+# expect FAULT GUILTY OP OPTIONS
 expect() {
-  BLU_PLANT=$1 "$programs" --count 300 --seed 1 > "$out" 2>&1
+  BLU_PLANT=$1 "$programs" $4 --count 300 --seed 1 > "$out" 2>&1
   status=$?
   if [ $status != 1 ]; then echo "FAIL $1: exit status $status"; failed=1; fi
   awk -v guilty="$2" -v op="$3" -v fault="$1" '
@@ -35,5 +35,8 @@ expect expand 'expand (pass 2 of 5)' pow
 expect fuse 'fuse (pass 4 of 5)' pow
 expect code 'compiled code' pow
 expect gradient 'gradient' tanh
-if ! BLU_PLANT=none "$programs" --count 20 > "$out"; then echo "FAIL nothing planted: something fails"; cat "$out"; failed=1; fi
+expect code 'compiled code' pow --cuda
+for options in '' --cuda; do
+  if ! BLU_PLANT=none "$programs" $options --count 20 > "$out"; then echo "FAIL nothing planted, $options: something fails"; cat "$out"; failed=1; fi
+done
 exit $failed

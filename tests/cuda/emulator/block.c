@@ -8,7 +8,8 @@
 
 #include "emulator.h"
 
-enum { MOST_THREADS = 1024, STACK = 128 << 10, WARP = 32 };
+/* Stacks aren't a power of two apart, so that their ends don't meet in one set of a cache. */
+enum { MOST_THREADS = 1024, STACK = (128 << 10) + 192, WARP = 32 };
 
 typedef enum { READY, AT_BARRIER, AT_SHUFFLE, ENDED } State;
 
@@ -23,8 +24,8 @@ static struct {
   char *stacks;
   void *scheduler;
   const EmuLaunch *launch; /* NULL: no kernel runs */
-  unsigned threads, current, at[3];
-  uint32_t launches, block, epoch;
+  unsigned threads, thread_at[3], at[3]; /* indices of the thread that runs, and of its block */
+  EmuActor actor;
   int32_t site;
   char *shared;
   unsigned shared_room;
@@ -37,33 +38,72 @@ __asm__(".text\n.globl blu_emu_switch\n.hidden blu_emu_switch\n.type blu_emu_swi
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
 
+static void set_current(unsigned i) {
+  const unsigned *b = run.launch->block;
+  run.actor.thread = i;
+  run.thread_at[0] = i;
+  if (i < b[0]) run.thread_at[1] = run.thread_at[2] = 0;
+  else run.thread_at[0] = i % b[0], run.thread_at[1] = i / b[0] % b[1], run.thread_at[2] = i / b[0] / b[1];
+}
+
+/* Numbers of launches that come round again must not meet those of before. */
+static void next_launch(void) {
+  if (++run.actor.launch < EMU_LAUNCHES) return;
+  blu_emu_forget();
+  run.actor.launch = 1;
+}
+
 static void pause_as(State state, int32_t site) {
-  Thread *t = &run.thread[run.current];
+  Thread *t = &run.thread[run.actor.thread];
+  if (state != ENDED && !run.launch->function->meets) blu_emu_fault("a barrier or shuffle in a function that says it has none");
   t->state = state;
   t->site = site;
   blu_emu_switch(&t->stack, run.scheduler);
 }
+
+/* A random order of 0 .. n-1: every stride-th, with a stride that has no factor with n. */
+typedef struct { uint64_t start, stride, n; } Order;
+
+static uint64_t common_factor(uint64_t a, uint64_t b) { return b ? common_factor(b, a % b) : a; }
+
+static Order order_of(uint64_t n) {
+  Order o = {0, 1, n};
+  if (!blu_emu_seed()) return o;
+  o.start = blu_emu_random() % n;
+  for (o.stride = 1 + blu_emu_random() % n; common_factor(o.stride, n) != 1;) o.stride = o.stride % n + 1;
+  return o;
+}
+static uint64_t order_at(const Order *o, uint64_t i) { return (o->start + i * o->stride) % o->n; }
+
+/* Which stack the thread has that runs: threads that never wait take turns on the first. */
+static unsigned own_stack(void) { return run.launch->function->meets ? run.actor.thread : 0; }
 
 static void thread_main(void) {
   run.launch->function->call(run.launch->args);
   pause_as(ENDED, 0);
 }
 
-static void start_thread(unsigned i) {
+static void threads_main(void) { /* all of a block, which never wait for one another */
+  Order order = order_of(run.threads);
+  for (unsigned i = 0; i < run.threads; i++) {
+    set_current((unsigned)order_at(&order, i));
+    run.launch->function->call(run.launch->args);
+  }
+  set_current(0);
+  pause_as(ENDED, 0);
+}
+
+static void start_thread(unsigned i, void (*body)(void)) {
   void **top = (void **)(void *)(run.stacks + (size_t)(i + 1) * STACK);
   *--top = NULL;                                  /* keeps the stack aligned as a call does */
-  *--top = (void *)(uintptr_t)thread_main;
+  *--top = (void *)(uintptr_t)body;
   for (int k = 0; k < 6; k++) *--top = NULL;
   run.thread[i] = (Thread){.stack = top, .state = READY};
 }
 
 /* --- what twins call --- */
 
-int32_t blu_emu_thread(int32_t axis) {
-  const unsigned *b = run.launch->block;
-  unsigned i = run.current, at[] = {i % b[0], i / b[0] % b[1], i / b[0] / b[1]};
-  return (int32_t)at[axis];
-}
+int32_t blu_emu_thread(int32_t axis) { return (int32_t)run.thread_at[axis]; }
 int32_t blu_emu_block(int32_t axis) { return (int32_t)run.at[axis]; }
 int32_t blu_emu_threads(int32_t axis) { return (int32_t)run.launch->block[axis]; }
 int32_t blu_emu_blocks(int32_t axis) { return (int32_t)run.launch->grid[axis]; }
@@ -75,7 +115,7 @@ void blu_emu_barrier(int32_t site) {
 }
 
 int32_t blu_emu_shuffle(int32_t kind, int32_t mask, int32_t value, int32_t lane, int32_t clamp, int32_t site) {
-  Thread *t = &run.thread[run.current];
+  Thread *t = &run.thread[run.actor.thread];
   run.site = site;
   t->kind = kind, t->mask = mask, t->value = value, t->lane = lane, t->clamp = clamp;
   pause_as(AT_SHUFFLE, site);
@@ -83,19 +123,16 @@ int32_t blu_emu_shuffle(int32_t kind, int32_t mask, int32_t value, int32_t lane,
 }
 
 static bool is_own_stack(const void *place) {
-  const char *stack = run.stacks + (size_t)run.current * STACK;
-  return (const char *)place >= stack && (const char *)place < stack + STACK;
+  return (uintptr_t)place - (uintptr_t)(run.stacks + (size_t)own_stack() * STACK) < STACK;
 }
 
 void blu_emu_access(const void *place, int64_t bytes, int32_t write, int32_t space, int32_t site) {
-  EmuActor actor = {.launch = run.launches, .block = run.block, .thread = run.current, .epoch = run.epoch,
-                    .code = (const void *)(uintptr_t)run.launch->function->call};
   run.site = site;
   if (is_own_stack(place)) return;
   bool shared = run.shared && (const char *)place >= run.shared && (const char *)place < run.shared + run.shared_room;
   if (!space && shared) blu_emu_fault("it takes shared memory for global");
-  if (space) blu_emu_check_shared(place, bytes, write != 0, &actor);
-  else blu_emu_check(place, bytes, write != 0, &actor);
+  if (space) blu_emu_check_shared(place, bytes, write != 0, &run.actor);
+  else blu_emu_check(place, bytes, write != 0, &run.actor);
 }
 
 bool blu_emu_where(char *text, size_t size) {
@@ -107,26 +144,14 @@ bool blu_emu_where(char *text, size_t size) {
 
 /* --- the scheduler --- */
 
-/* A random order of 0 .. n-1: every stride-th, with a stride that has no factor with n. */
-typedef struct { uint64_t start, stride, n; } Order;
-
-static uint64_t common_factor(uint64_t a, uint64_t b) { return b ? common_factor(b, a % b) : a; }
-
-static Order order_of(uint64_t n) {
-  Order o = {0, 1, n};
-  if (!blu_emu_setting("SEED", 1)) return o;
-  o.start = blu_emu_random() % n;
-  for (o.stride = 1 + blu_emu_random() % n; common_factor(o.stride, n) != 1;) o.stride = o.stride % n + 1;
-  return o;
-}
-static uint64_t order_at(const Order *o, uint64_t i) { return (o->start + i * o->stride) % o->n; }
-
 static void run_ready(void) {
   Order order = order_of(run.threads);
   for (unsigned i = 0; i < run.threads; i++) {
-    run.current = (unsigned)order_at(&order, i);
-    Thread *t = &run.thread[run.current];
-    if (t->state == READY) blu_emu_switch(&run.scheduler, t->stack);
+    unsigned at = (unsigned)order_at(&order, i);
+    Thread *t = &run.thread[at];
+    if (t->state != READY) continue;
+    set_current(at);
+    blu_emu_switch(&run.scheduler, t->stack);
   }
 }
 
@@ -140,7 +165,7 @@ static unsigned source_of(const Thread *t, unsigned lane) {
 }
 
 static _Noreturn void fault_at(unsigned thread, const char *what, unsigned other) {
-  run.current = thread;
+  set_current(thread);
   run.site = run.thread[thread].site;
   const Thread *t = &run.thread[other];
   static const char *const states[] = {"goes on", "is at the barrier", "is at the shuffle", "has ended"};
@@ -201,17 +226,22 @@ static bool release(void) {
     if (run.thread[barrier].state != AT_BARRIER || run.thread[barrier].site != run.thread[waiting].site)
       fault_at(waiting, "a barrier that not all threads come to", barrier);
   for (unsigned i = 0; i < run.threads; i++) run.thread[i].state = READY;
-  run.epoch++;
+  if (++run.actor.epoch == EMU_EPOCHS) run.actor.epoch = 0, next_launch(); /* misses races between blocks, and makes up none */
   return true;
 }
 
 static void run_block(uint64_t block) {
   const EmuLaunch *l = run.launch;
-  run.block = (uint32_t)block;
-  run.epoch = 0;
+  run.actor.block = (uint32_t)block;
+  run.actor.epoch = 0;
   run.at[0] = (unsigned)(block % l->grid[0]), run.at[1] = (unsigned)(block / l->grid[0] % l->grid[1]), run.at[2] = (unsigned)(block / l->grid[0] / l->grid[1]);
   blu_emu_shared_open(run.shared, l->shared_bytes);
-  for (unsigned i = 0; i < run.threads; i++) start_thread(i);
+  if (!l->function->meets) {
+    start_thread(0, threads_main);
+    blu_emu_switch(&run.scheduler, run.thread[0].stack);
+    return;
+  }
+  for (unsigned i = 0; i < run.threads; i++) start_thread(i, thread_main);
   do run_ready();
   while (release());
 }
@@ -228,7 +258,8 @@ void blu_emu_run(const EmuLaunch *launch) {
     if (!run.shared) blu_emu_fault("out of memory");
   }
   run.launch = launch;
-  run.launches++;
+  next_launch();
+  run.actor.code = (const void *)(uintptr_t)launch->function->call;
   run.threads = launch->block[0] * launch->block[1] * launch->block[2];
   uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   Order order = order_of(blocks);

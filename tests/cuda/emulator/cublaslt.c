@@ -124,7 +124,10 @@ typedef struct {
 } Work;
 
 static void touch(const char *who, const void *place, const Matrix *m, bool write) {
+  bool whole = m->leading == (int64_t)m->rows; /* columns lie one behind the other */
   for (int64_t i = 0; i < m->batch; i++)
+    if (whole) blu_emu_library_access(who, (const float *)place + i * m->step, (int64_t)(m->rows * m->columns) * 4, write);
+  for (int64_t i = 0; i < m->batch && !whole; i++)
     for (uint64_t c = 0; c < m->columns; c++)
       blu_emu_library_access(who, (const float *)place + i * m->step + (int64_t)c * m->leading, (int64_t)m->rows * 4, write);
 }
@@ -143,19 +146,27 @@ static float at(const float *from, const Matrix *m, int transpose, uint64_t row,
   return transpose ? from[(int64_t)row * m->leading + (int64_t)column] : from[(int64_t)column * m->leading + (int64_t)row];
 }
 
-static void multiply_one(const Work *w, const float *a, const float *b, float *d, float *row) {
+/* op(a) as m rows of a column for each k: where a is transposed, `room` gets it so. */
+static const float *columns_of(const Work *w, const float *a, float *room, int64_t *leading) {
+  *leading = w->product.transpose_a ? (int64_t)w->s.m : w->a.leading;
+  if (!w->product.transpose_a) return a;
+  for (uint64_t i = 0; i < w->s.m; i++)
+    for (uint64_t k = 0; k < w->s.k; k++) room[k * w->s.m + i] = a[(int64_t)i * w->a.leading + (int64_t)k];
+  return room;
+}
+
+static void multiply_one(const Work *w, const float *a, const float *b, float *d, float *restrict row, float *room) {
   const float *bias = w->product.epilogue == BIAS ? w->product.bias : NULL;
   bool tf32 = w->product.compute == COMPUTE_TF32;
+  int64_t leading;
+  a = columns_of(w, a, room, &leading);
   for (uint64_t j = 0; j < w->s.n; j++) {
     memset(row, 0, w->s.m * sizeof *row);
     for (uint64_t k = 0; k < w->s.k; k++) {
       float factor = at(b, &w->b, w->product.transpose_b, k, j);
-      if (tf32)
-        for (uint64_t i = 0; i < w->s.m; i++) row[i] += as_tf32(at(a, &w->a, w->product.transpose_a, i, k)) * as_tf32(factor);
-      else if (w->product.transpose_a)
-        for (uint64_t i = 0; i < w->s.m; i++) row[i] += a[(int64_t)i * w->a.leading + (int64_t)k] * factor;
-      else
-        for (uint64_t i = 0; i < w->s.m; i++) row[i] += a[(int64_t)k * w->a.leading + (int64_t)i] * factor;
+      const float *restrict column = a + (int64_t)k * leading;
+      for (uint64_t i = 0; !tf32 && i < w->s.m; i++) row[i] += column[i] * factor;
+      for (uint64_t i = 0; tf32 && i < w->s.m; i++) row[i] += as_tf32(column[i]) * as_tf32(factor);
     }
     for (uint64_t i = 0; i < w->s.m; i++) d[(int64_t)j * w->d.leading + (int64_t)i] = w->alpha * row[i] + (bias ? bias[i] : 0);
   }
@@ -167,10 +178,10 @@ static void multiply(const void *data) {
   touch("cublasLt reads", w->from_b, &w->b, false);
   if (w->product.epilogue == BIAS) blu_emu_library_access("cublasLt reads a bias,", w->product.bias, (int64_t)w->s.m * 4, false);
   touch("cublasLt writes", w->to, &w->d, true);
-  float *row = malloc(w->s.m * sizeof *row);
+  float *row = malloc(w->s.m * sizeof *row), *room = w->product.transpose_a ? malloc(w->s.m * w->s.k * sizeof *room) : NULL;
   for (int64_t i = 0; i < w->d.batch; i++)
-    multiply_one(w, w->from_a + i * w->a.step, w->from_b + i * w->b.step, w->to + i * w->d.step, row);
-  free(row);
+    multiply_one(w, w->from_a + i * w->a.step, w->from_b + i * w->b.step, w->to + i * w->d.step, row, room);
+  free(row), free(room);
 }
 
 static bool aligned(const void *place, uint64_t alignment) { return (uintptr_t)place % alignment == 0; }

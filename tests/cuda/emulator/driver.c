@@ -69,7 +69,7 @@ int cuInit(unsigned flags) {
   if (flags) return INVALID_VALUE;
   if (!blu_emu_setting("DEVICES", 1)) return NO_DEVICE;
   if (!driver.started)
-    fprintf(stderr, "emulated: no GPU, kernels run on the processor to be checked; seed %lld\n", (long long)blu_emu_setting("SEED", 1));
+    fprintf(stderr, "emulated: no GPU, kernels run on the processor to be checked; seed %lld\n", (long long)blu_emu_seed());
   driver.started = true;
   return GOOD;
 }
@@ -344,7 +344,10 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
   snprintf(symbol, sizeof symbol, "%s.params", name);
   const int32_t *params = dlsym(m->twin, symbol);
   if (!call || !params) return NOT_FOUND;
+  snprintf(symbol, sizeof symbol, "%s.meets", name);
+  const int32_t *meets = dlsym(m->twin, symbol);
   memcpy(&f->call, &call, sizeof call);
+  f->meets = !meets || *meets;
   f->params = *params;
   f->most_shared = 48 << 10;
   m->functions++;

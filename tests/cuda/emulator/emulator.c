@@ -15,10 +15,17 @@ int64_t blu_emu_setting(const char *name, int64_t fallback) {
   return text ? strtoll(text, NULL, 10) : fallback;
 }
 
+int64_t blu_emu_seed(void) {
+  static int64_t seed;
+  static bool known;
+  if (!known) seed = blu_emu_setting("SEED", 1), known = true;
+  return seed;
+}
+
 uint64_t blu_emu_random(void) { /* splitmix64 */
   static uint64_t state;
   static bool started;
-  if (!started) state = (uint64_t)blu_emu_setting("SEED", 1), started = true;
+  if (!started) state = (uint64_t)blu_emu_seed(), started = true;
   uint64_t x = state += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;

@@ -2,8 +2,9 @@
  * of its kernels on the processor, with checks that no GPU makes. It says nothing about speed, and everything that it prints says "emulated".
  *
  * A twin is a shared object TWINS/HASH.so for an image (HASH: FNV-1a 64 of its bytes, 16 hex digits; TWINS: environment BLU_EMULATOR_TWINS). For
- * a function f it exports `void f.call(const int64_t *args)` and `int32_t f.params`. What a kernel asks of a GPU are calls of the functions of
- * the first part below, and before each load and store stands blu_emu_access.
+ * a function f it exports `void f.call(const int64_t *args)` and `int32_t f.params`, and may say by `int32_t f.meets` = 0 that f has neither
+ * barriers nor shuffles, so that its threads run one after another. What a kernel asks of a GPU are calls of the functions of the first part
+ * below, and before each load and store stands blu_emu_access.
  *
  * A fault ends the process with one line and status 1: divergent barriers and shuffles, races, accesses outside of memory, of freed or of host
  * memory, reads of what nobody wrote, launches beyond limits, what is left behind at the end.
@@ -49,6 +50,7 @@ typedef struct {
   EmuCall *call;
   int32_t params;
   int32_t most_shared; /* bytes granted to a launch */
+  bool meets;          /* its threads may wait for one another */
 } EmuFunction;
 
 /* A launch, its arguments copied. */
@@ -77,16 +79,19 @@ void blu_emu_copy_marks(const void *to, const void *from, int64_t bytes);
 int64_t blu_emu_taken(void);                       /* bytes of the device */
 int64_t blu_emu_left_behind(char *text, size_t size); /* live regions; the first of them in text */
 
-/* The block that runs, for races: memory.c keeps who accessed what last. */
+/* The thread that runs, for races: memory.c keeps who accessed what last. */
+enum { EMU_LAUNCHES = 1 << 12, EMU_EPOCHS = 1 << 16 };
 typedef struct {
-  uint32_t launch, block, thread, epoch; /* epoch: barriers of the block so far */
+  uint32_t launch, block, thread, epoch; /* launch: in [1, EMU_LAUNCHES); epoch: barriers of the block so far, in [0, EMU_EPOCHS) */
   const void *code;                      /* of the kernel */
 } EmuActor;
+void blu_emu_forget(void);               /* who accessed what */
 void blu_emu_check(const void *place, int64_t bytes, bool write, const EmuActor *actor);
 void blu_emu_shared_open(char *base, int64_t bytes); /* a block starts: nothing in it is written */
 void blu_emu_check_shared(const void *place, int64_t bytes, bool write, const EmuActor *actor);
 
 /* emulator.c */
+int64_t blu_emu_seed(void);
 uint64_t blu_emu_random(void);
 int64_t blu_emu_setting(const char *name, int64_t fallback);
 

@@ -10,12 +10,10 @@
 
 /* The last access to a word of 4 bytes: in which launch, by which block and thread, in which epoch, of which of its bytes. A word has one
  * for writes and one for reads; an access of other bytes of the word by another thread replaces it, so that races of bytes within a word may
- * be missed, and none is made up. */
+ * be missed, and none is made up. It is small, for most of the time goes into waiting for these. */
 typedef struct {
-  uint32_t launch, block, epoch;
-  uint16_t thread;
-  uint8_t bytes;
-  uint8_t several; /* readers: 1 others of the block in this epoch, 2 other blocks */
+  uint64_t launch : 12, block : 20, epoch : 16, thread : 10, bytes : 4;
+  uint64_t several : 2; /* readers: 1 others of the block in this epoch, 2 other blocks */
 } Last;
 
 typedef struct { Last write, read; } Word;
@@ -36,6 +34,8 @@ static struct {
   int64_t shared_room;
 } memory;
 
+static size_t word_bytes(int64_t bytes) { return (size_t)(bytes / 4 + 2) * sizeof(Word); }
+
 static void *lazy(size_t bytes) { /* zeros, which take memory where they are touched */
   void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return map == MAP_FAILED ? NULL : map;
@@ -48,7 +48,7 @@ static bool open_region(EmuRegion *r, int64_t bytes, bool host) {
   r->base = map + GUARD;
   r->bytes = bytes;
   r->host = host;
-  if (!host) r->written = lazy((size_t)bytes), r->word = lazy((size_t)(bytes / 4 + 2) * sizeof *r->word);
+  if (!host) r->written = lazy((size_t)bytes), r->word = lazy(word_bytes(bytes));
   return host || (r->written && r->word);
 }
 
@@ -92,13 +92,12 @@ int64_t blu_emu_left_behind(char *text, size_t size) {
 
 static EmuRegion *region_of(const char *who, const void *place, int64_t bytes) {
   EmuRegion *r = blu_emu_find(place);
+  if (r && !r->host && !r->freed && bytes <= r->bytes - ((const char *)place - r->base)) return r;
   if (!r) blu_emu_fault("%s %lld bytes at %p, which is no memory of the device", who, (long long)bytes, place);
   if (r->host) blu_emu_fault("%s %lld bytes at %p, which is memory of the host", who, (long long)bytes, place);
   int64_t at = (const char *)place - r->base;
   if (r->freed) blu_emu_fault("%s %lld bytes at byte %lld of memory that was freed", who, (long long)bytes, (long long)at);
-  if (bytes > r->bytes - at)
-    blu_emu_fault("%s %lld bytes at byte %lld of %lld: beyond the end", who, (long long)bytes, (long long)at, (long long)r->bytes);
-  return r;
+  blu_emu_fault("%s %lld bytes at byte %lld of %lld: beyond the end", who, (long long)bytes, (long long)at, (long long)r->bytes);
 }
 
 void blu_emu_range(const char *who, const void *place, int64_t bytes) { region_of(who, place, bytes); }
@@ -131,29 +130,61 @@ static const char *word_for(bool write) { return write ? "writes" : "reads"; }
 /* Two accesses to the same bytes, one a write, that nothing puts in order. */
 static void race(const EmuRegion *r, int64_t at, bool write, const Last *other, bool other_writes, bool shared) {
   blu_emu_fault("race: it %s byte %lld of %lld of %s memory, which %s %u of block %u %s, and no barrier lies between", word_for(write), (long long)at,
-                (long long)r->bytes, shared ? "shared" : "global", other->several ? "among others thread" : "thread", other->thread, other->block,
+                (long long)r->bytes, shared ? "shared" : "global", other->several ? "among others thread" : "thread", (unsigned)other->thread,
+                (unsigned)other->block,
                 other_writes ? "has written" : "has read");
 }
 
 /* True if the other access isn't ordered before the actor's. */
 static bool conflicts(const Last *other, const EmuActor *a, uint8_t bytes) {
   if (other->launch != a->launch || !(other->bytes & bytes)) return false;
-  if (other->block != a->block || other->several & 2) return true;
+  if (other->block != (a->block & 0xfffff) || other->several & 2) return true;
   return other->epoch == a->epoch && (other->thread != a->thread || other->several & 1);
+}
+
+static Last first_access(const EmuActor *a, uint8_t bytes) {
+  return (Last){.launch = a->launch & 0xfff, .block = a->block & 0xfffff, .epoch = a->epoch & 0xffff, .thread = a->thread & 0x3ff, .bytes = bytes & 15};
 }
 
 static void note(Last *last, const EmuActor *a, uint8_t bytes, bool reads) {
   bool same_launch = last->launch == a->launch && (last->bytes & bytes);
   uint8_t several = 0;
   if (reads && same_launch) {
-    if (last->block != a->block || last->several & 2) several = 2;
+    if (last->block != (a->block & 0xfffff) || last->several & 2) several = 2;
     else if (last->epoch == a->epoch && (last->thread != a->thread || last->several & 1)) several = 1;
   }
-  *last = (Last){.launch = a->launch, .block = a->block, .epoch = a->epoch, .thread = (uint16_t)a->thread,
-                 .bytes = reads && same_launch ? last->bytes | bytes : bytes, .several = several};
+  uint8_t all = reads && same_launch ? last->bytes | bytes : bytes;
+  *last = first_access(a, all);
+  last->several = several & 3;
+}
+
+/* The same as `check` for what most accesses are: whole words that nobody else has accessed in this launch, and that were written if they are
+ * read. false: it is not such a one, or a word of it isn't, and nothing is known of the rest. */
+static bool check_plain(EmuRegion *r, int64_t at, int64_t bytes, bool write, const EmuActor *a) {
+  enum { ALL = 15 };
+  if ((at | bytes) & 3) return false;
+  for (int64_t i = at; i < at + bytes; i += 4) {
+    Word *w = &r->word[i >> 2];
+    uint32_t marks, written = 0x01010101;
+    memcpy(&marks, r->written + i, sizeof marks);
+    if ((!write && marks != written) || conflicts(&w->write, a, ALL)) return false;
+    if (write) {
+      if (conflicts(&w->read, a, ALL)) return false;
+      w->write = first_access(a, ALL);
+      memcpy(r->written + i, &written, sizeof written);
+    } else if (w->read.launch != a->launch) w->read = first_access(a, ALL);
+    else note(&w->read, a, ALL, true);
+  }
+  return true;
+}
+
+void blu_emu_forget(void) {
+  for (EmuRegion *r = memory.first; r; r = r->next)
+    if (r->word) madvise(r->word, word_bytes(r->bytes), MADV_DONTNEED);
 }
 
 static void check(EmuRegion *r, int64_t at, int64_t bytes, bool write, const EmuActor *a, bool shared) {
+  if (check_plain(r, at, bytes, write, a)) return;
   for (int64_t i = 0; !write && i < bytes; i++)
     if (!r->written[at + i])
       blu_emu_fault("it reads byte %lld of %lld of %s memory, which nobody has written", (long long)(at + i), (long long)r->bytes, shared ? "shared" : "global");
@@ -169,25 +200,30 @@ static void check(EmuRegion *r, int64_t at, int64_t bytes, bool write, const Emu
   if (write) memset(r->written + at, 1, (size_t)bytes);
 }
 
-/* Constants of a twin lie in its file. */
+/* Constants of a twin lie in its file. What is in a page that was asked for just before is known. */
 static bool is_constant(const void *place, const void *code) {
+  static uintptr_t page;
+  static const void *of;
   Dl_info of_place, of_code;
-  return dladdr(place, &of_place) && dladdr(code, &of_code) && of_place.dli_fbase == of_code.dli_fbase;
+  if ((uintptr_t)place >> 12 == page && of == code) return true;
+  if (!dladdr(place, &of_place) || !dladdr(code, &of_code) || of_place.dli_fbase != of_code.dli_fbase) return false;
+  page = (uintptr_t)place >> 12, of = code;
+  return true;
 }
 
 void blu_emu_check(const void *place, int64_t bytes, bool write, const EmuActor *actor) {
   if (!write && !blu_emu_find(place) && is_constant(place, actor->code)) return;
   EmuRegion *r = region_of(write ? "it writes" : "it reads", place, bytes);
   int64_t at = (const char *)place - r->base;
-  if (at % (bytes > 8 ? 4 : bytes)) blu_emu_fault("it %s %lld bytes at byte %lld: not aligned", word_for(write), (long long)bytes, (long long)at);
+  if (at & ((bytes > 8 ? 4 : bytes) - 1)) blu_emu_fault("it %s %lld bytes at byte %lld: not aligned", word_for(write), (long long)bytes, (long long)at);
   check(r, at, bytes, write, actor, false);
 }
 
 void blu_emu_shared_open(char *base, int64_t bytes) {
   EmuRegion *s = &memory.shared;
   if (bytes > memory.shared_room) {
-    if (s->written) munmap(s->written, (size_t)memory.shared_room), munmap(s->word, (size_t)(memory.shared_room / 4 + 2) * sizeof *s->word);
-    s->written = lazy((size_t)bytes), s->word = lazy((size_t)(bytes / 4 + 2) * sizeof *s->word);
+    if (s->written) munmap(s->written, (size_t)memory.shared_room), munmap(s->word, word_bytes(memory.shared_room));
+    s->written = lazy((size_t)bytes), s->word = lazy(word_bytes(bytes));
     memory.shared_room = bytes;
     if (!s->written || !s->word) blu_emu_fault("out of memory");
   }
@@ -195,7 +231,7 @@ void blu_emu_shared_open(char *base, int64_t bytes) {
   s->bytes = bytes;
   if (!bytes) return;
   memset(s->written, 0, (size_t)bytes);
-  memset(s->word, 0, (size_t)(bytes / 4 + 2) * sizeof *s->word);
+  memset(s->word, 0, word_bytes(bytes));
 }
 
 void blu_emu_check_shared(const void *place, int64_t bytes, bool write, const EmuActor *actor) {

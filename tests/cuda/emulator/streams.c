@@ -102,7 +102,7 @@ static bool go_on(void) {
 
 /* What is asked for may happen at once, much later, or in between. */
 static void maybe_go_on(void) {
-  int64_t seed = blu_emu_setting("SEED", 1);
+  int64_t seed = blu_emu_seed();
   if (!seed)
     while (go_on());
   else if (seed % 3 == 2)
