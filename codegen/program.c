@@ -461,12 +461,13 @@ static LLVMValueRef library_product(Program *p, MlirOperation kernel, MlirOperat
   MlirValue result = mlirOperationGetOperand(mlirBlockGetTerminator(blu_func_block(kernel)), 0), bias = {0};
   MlirOperation last = blu_def(result);
   bool biased = !mlirOperationEqual(last, matmul);
+  bool tf32 = !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(p->planned), ref("blu.tf32")));
   if (biased) bias = blu_product_bias(last, matmul);
   int64_t place_of[3] = {0, 0, -1};
   for (int i = 0; i < 2; i++) place_of[i] = mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(matmul, i));
   if (biased) place_of[2] = mlirBlockArgumentGetArgNumber(bias);
   LLVMValueRef product = global(p, record(p, 15, (LLVMValueRef[]){number(p, x.batch), number(p, x.m), number(p, x.n), number(p, x.k), number(p, x.step_a),
-    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, 0), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
+    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, tf32), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
     small(p, place_of[0]), small(p, place_of[1]), small(p, blu_func_nargs(kernel)), small(p, place_of[2])}));
   LLVMValueRef null = LLVMConstNull(p->ptr), three = LLVMConstNull(LLVMArrayType2(p->i32, 3));
   return global(p, record(p, 6, (LLVMValueRef[]){null, product, three, three, small(p, 0), small(p, 0)}));

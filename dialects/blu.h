@@ -211,6 +211,10 @@ MlirModule blu_module_of(MlirOperation op);                       /* that it sta
 void blu_module_set_target(MlirModule m, const char *target);   /* blu.target */
 bool blu_targets_device(MlirModule m);                            /* the program is for a CUDA device: blu.target = "cuda" */
 MlirOperation blu_func_find(MlirModule m, const char *name);      /* null: none */
+/* A name that no function has: `base`, or `base`, `between` and the first free number from 2 on. Cut off at `room` bytes. */
+void blu_func_free_name(MlirModule m, const char *base, const char *between, char *name, size_t room);
+/* A function with these arguments in the module where b builds, named after `base`, and a builder inside of it: a scan's body to be. */
+MlirOperation blu_func_open(const BluBuilder *b, const char *base, int nargs, const BluPort *args, BluBuilder *inside);
 MlirBlock blu_func_block(MlirOperation func);
 int blu_func_nargs(MlirOperation func);
 int blu_func_nresults(MlirOperation func);

@@ -1,4 +1,5 @@
 /* ir.c - functions of a module and their ports: arguments and results with role and name (docs/ir.md). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "dialects_internal.h"
@@ -103,6 +104,19 @@ MlirOperation blu_func_find(MlirModule m, const char *name) {
     if (!mlirAttributeIsNull(a) && mlirStringRefEqual(mlirStringAttrGetValue(a), ref(name))) return o;
   }
   return (MlirOperation){0};
+}
+
+void blu_func_free_name(MlirModule m, const char *base, const char *between, char *name, size_t room) {
+  snprintf(name, room, "%s", base);
+  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, room, "%s%s%d", base, between, i);
+}
+
+MlirOperation blu_func_open(const BluBuilder *b, const char *base, int nargs, const BluPort *args, BluBuilder *inside) {
+  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
+  char name[64];
+  blu_func_free_name(m, base, ".", name, sizeof name);
+  *inside = (BluBuilder){b->ctx, b->loc, {0}, {0}};
+  return blu_func_make(m, b->loc, name, nargs, args, &inside->block);
 }
 
 MlirBlock blu_func_block(MlirOperation f) { return mlirRegionGetFirstBlock(mlirOperationGetRegion(f, 0)); }

@@ -37,25 +37,26 @@ static void vjp_gelu(BluVjp *v) { /* Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi) */
   v->dx[0] = blu_strong_mul(b, v->ct, blu_build2(b, "add", phi(b, x), mul(b, x, blu_scaled(b, bell, 0.5 * ROOT_2_PI))));
 }
 
+/* (1 + tanh u) / 2 = 1 / (1 + e^-2u) with u = sqrt(2 / pi) (x + 0.044715 x^3): one exp, and exact where 1 + tanh u would cancel. */
 static MlirValue tanh_part(BluBuilder *b, MlirValue x, MlirValue *square) {
   *square = mul(b, x, x);
-  return blu_build1(b, "tanh", mul(b, blu_scaled(b, x, ROOT_2_PI), plus(b, blu_scaled(b, *square, CUBIC), 1)));
+  return blu_build1(b, "sigmoid", mul(b, blu_scaled(b, x, 2 * ROOT_2_PI), plus(b, blu_scaled(b, *square, CUBIC), 1)));
 }
 
 static MlirValue expand_gelu_tanh(BluBuilder *b, const BluSig *s, const MlirValue *in) {
   (void)s;
-  MlirValue square, t = tanh_part(b, in[0], &square);
-  return mul(b, blu_scaled(b, in[0], 0.5), plus(b, t, 1));
+  MlirValue square;
+  return mul(b, in[0], tanh_part(b, in[0], &square));
 }
 
-/* (1 + t) / 2 + x (1 - t^2) u' / 2; where 1 - t^2 is 0 its factor may have overflowed and is left out. */
+/* s + x s (1 - s) 2 u'; where s (1 - s) is 0 its factor may have overflowed and is left out. */
 static void vjp_gelu_tanh(BluVjp *v) {
   BluBuilder *b = v->b;
-  MlirValue x = v->in[0], square, t = tanh_part(b, x, &square), zero = blu_constant_like(b, x, 0);
-  MlirValue flat = blu_build2(b, "sub", blu_constant_like(b, x, 1), mul(b, t, t));
-  MlirValue slope = mul(b, blu_scaled(b, x, 0.5 * ROOT_2_PI), plus(b, blu_scaled(b, square, 3 * CUBIC), 1));
+  MlirValue x = v->in[0], square, s = tanh_part(b, x, &square), zero = blu_constant_like(b, x, 0);
+  MlirValue flat = mul(b, s, blu_build2(b, "sub", blu_constant_like(b, x, 1), s));
+  MlirValue slope = mul(b, blu_scaled(b, x, 2 * ROOT_2_PI), plus(b, blu_scaled(b, square, 3 * CUBIC), 1));
   MlirValue bend = blu_where(b, blu_build2(b, "eq", flat, zero), zero, mul(b, flat, slope));
-  v->dx[0] = blu_strong_mul(b, v->ct, blu_build2(b, "add", blu_scaled(b, plus(b, t, 1), 0.5), bend));
+  v->dx[0] = blu_strong_mul(b, v->ct, blu_build2(b, "add", s, bend));
 }
 
 static MlirValue expand_silu(BluBuilder *b, const BluSig *s, const MlirValue *in) {

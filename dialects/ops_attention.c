@@ -1,7 +1,6 @@
 /* ops_attention.c - attention: causal or not, with a mask or not, with groups of heads that share keys and values. A composite
  * over products and one softmax; the heads of a group are more rows of one product, so keys are never repeated. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include "dialects_internal.h"
 
@@ -281,7 +280,6 @@ typedef struct {
 
 static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *s, const MlirValue *in, MlirValue ct) {
   Shape a = blu_attention_of(s);
-  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
   BluPort port[5] = {0};
   h->sig = *s;
   h->n = s->nin;
@@ -295,11 +293,7 @@ static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *
     BluType t = blu_value_type(h->in[order[i]]);
     port[i].type = h->whole[order[i]] ? t : blu_scan_slice(&t);
   }
-  char unique[64];
-  snprintf(unique, sizeof unique, "%s", name);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
-  h->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
-  h->body = blu_func_make(m, b->loc, unique, n, port, &h->b.block);
+  h->body = blu_func_open(b, name, n, port, &h->b);
   for (int i = 0; i < n; i++) h->outside[i] = h->in[order[i]];
   for (int i = 0; i < n; i++) { /* [r, t, d] as [1, r, t, d] */
     BluType t = port[i].type, four = h->whole[order[i]] ? t : blu_scan_stack(&t, 1);

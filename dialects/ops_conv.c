@@ -1,7 +1,6 @@
 /* ops_conv.c - windows over images [batch, height, width, channels]: patches and its transpose unpatch, and the composites over
  * them: conv2d (a matrix product of patches and weights), max_pool, avg_pool. */
 #include <math.h>
-#include <stdio.h>
 #include "dialects/format.h"
 #include "dialects_internal.h"
 
@@ -304,18 +303,13 @@ typedef struct { BluBuilder b; MlirOperation body; MlirValue outside[3]; int n; 
 
 /* A body for these tensors: the first `sequences` have the steps as leading dimension. */
 static void open_steps(Steps *to, BluBuilder *b, const char *name, int sequences, int n) {
-  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
   BluPort port[3] = {0};
-  char unique[64];
   to->n = n;
   for (int i = 0; i < n; i++) {
     BluType t = blu_value_type(to->outside[i]);
     port[i].type = i < sequences ? blu_scan_slice(&t) : t;
   }
-  snprintf(unique, sizeof unique, "%s", name);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, unique)); i++) snprintf(unique, sizeof unique, "%s.%d", name, i);
-  to->b = (BluBuilder){b->ctx, b->loc, {0}, {0}};
-  to->body = blu_func_make(m, b->loc, unique, n, port, &to->b.block);
+  to->body = blu_func_open(b, name, n, port, &to->b);
 }
 
 static MlirOperation close_steps(Steps *to, BluBuilder *b, int64_t steps, int sequences, int n, const MlirValue *results) {

@@ -5,8 +5,8 @@
 #include "mlir-c/BuiltinAttributes.h"
 
 typedef struct { const char *name; BluSpan span; bool set; BluOperand value; } Setting;
-enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, LOSS_SCALE, SETTINGS };
-static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision", "loss_scale"};
+enum { LOSS, OPTIMIZER, CLIP_NORM, EPOCHS, STOP, ACCUMULATE, PRECISION, LOSS_SCALE, TF32, SETTINGS };
+static const char *const setting_name[SETTINGS] = {"loss", "optimizer", "clip_norm", "epochs", "stop", "accumulate", "precision", "loss_scale", "tf32"};
 
 static const double LARGEST_SCALE = 0x1p32;
 
@@ -342,6 +342,16 @@ static void scale_loss(BluElab *E, const Setting *s) {
                                   mlirUnitAttrGet(E->ctx));
 }
 
+/* May a GPU's library round what it multiplies? For all functions: an entry gives what training saw. */
+static void allow_tf32(BluElab *E, const Setting *s) {
+  const BluVal *v = &s->value.val;
+  if (!s->set || v->kind == VAL_UNKNOWN) return;
+  if (v->kind != VAL_BOOL)
+    blu_elab_error(E, BLU_E_SETTING, s->value.span, "`tf32` is true or false, not %s", blu_val_describe(E, v));
+  else if (v->u.b)
+    mlirOperationSetAttributeByName(mlirModuleGetOperation(E->module), mlirStringRefCreateFromCString("blu.tf32"), mlirUnitAttrGet(E->ctx));
+}
+
 /* epochs and stop: both always there, 0 = no limit by this one. accumulate and loss_scale: where they are set. */
 static void build_settings(BluElab *E, const BluTrain *T) {
   int given[4] = {EPOCHS, STOP}, n = 2;
@@ -371,6 +381,7 @@ void blu_elab_train(BluElab *E, BluScope *file, const BluDecl *d, BluSlots *stat
   if (T.setting[CLIP_NORM].set) build_clip(E, &T.setting[CLIP_NORM]);
   if (T.setting[ACCUMULATE].set) allow_accumulation(E, &T.setting[ACCUMULATE]);
   scale_loss(E, &T.setting[LOSS_SCALE]);
+  allow_tf32(E, &T.setting[TF32]);
   build_settings(E, &T);
   if (T.ngroups) blu_elab_update(E, T.groups, T.ngroups, d->name.span, states);
   else if (!T.optimizer)

@@ -27,9 +27,9 @@ static int find(const Values *l, int from, MlirValue v) {
 
 /* A new body with these argument types, named after `from`. */
 static MlirOperation new_body(MlirModule m, MlirOperation from, const char *suffix, int nargs, const BluPort *args, MlirBlock *block) {
-  char name[256];
-  snprintf(name, sizeof name, "%s.%s", blu_func_name(from), suffix);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s.%s%d", blu_func_name(from), suffix, i);
+  char base[240], name[256];
+  snprintf(base, sizeof base, "%s.%s", blu_func_name(from), suffix);
+  blu_func_free_name(m, base, "", name, sizeof name);
   return blu_func_make(m, mlirOperationGetLocation(from), name, nargs, args, block);
 }
 

@@ -332,7 +332,8 @@ static void place_op(Fuse *f, MlirOperation op) {
     blu_map_set(&f->waiting, op.ptr, (void *)op.ptr);
     return;
   }
-  if (last < 0 || !join_reader(f, op, last)) place_alone(f, op);
+  bool alone = last < 0 && !blu_attention_is_whole(op); /* that has a place beside what reads the same arguments */
+  if (alone || !join_reader(f, op, last)) place_alone(f, op);
 }
 
 /* Half of the number of a random stream. Read from memory, so that a kernel serves all streams. */
@@ -456,8 +457,7 @@ static void name_kernel(const Group *g, char *name, size_t size) {
 /* Gives a new kernel its name, and a number where others are called so. */
 static void name_function(MlirModule m, MlirOperation func, const char *base) {
   char name[192];
-  snprintf(name, sizeof name, "%s", base);
-  for (int i = 2; !mlirOperationIsNull(blu_func_find(m, name)); i++) snprintf(name, sizeof name, "%s_%d", base, i);
+  blu_func_free_name(m, base, "_", name, sizeof name);
   blu_set_string(func, "sym_name", name);
 }
 

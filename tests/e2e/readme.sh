@@ -35,6 +35,14 @@ while read -r line; do
 done < commands
 holds 'commands of README.md' $ran 'x >= 5'
 
+# --- the text: the loss and the sample that it shows are what comes, and the same bits come on every machine ---
+said=$(sed -n 's/.*its test loss is \([0-9.]*\) per byte.*/\1/p' "$readme")
+holds 'the test loss that README.md states' "$said" 'x > 1 && x < 3'
+holds "the test loss, said to be $said" "$(last_test loss gru.run)" "x >= $said - 0.005 && x <= $said + 0.005"
+run 0 ./gru sample --prompt 'This License ' --tokens 100 --temperature 0.5 --quiet
+holds 'bytes of the sample' "$(wc -c < out)" 'x > 100'
+same 'the sample that README.md shows' "$(grep '^This License ' "$readme")" "$(cat out)"
+
 # --- the IR: every line stands in what bluc prints, in this order. Comments are left out, `...` stands for anything, and the numbers
 # of values don't count: they change with every operation that is added. ---
 run 0 "$bluc" --emit=opt "$file"

@@ -167,7 +167,8 @@ adapter() { # pattern of the error, trainer, command of sed for the configuratio
 }
 for change in 's/"use_dora": false/"use_dora": true/' 's/"bias": "none"/"bias": "all"/' 's/"init_lora_weights": true/"init_lora_weights": "pissa"/' \
   's/"rank_pattern": {}/"rank_pattern": {"c_fc": 2}/' 's/"modules_to_save": null/"modules_to_save": ["wte"]/' 's/"r": 4/"r": 0/' 's/"r": 4/"r": "4"/' \
-  's/"lora_alpha": 10/"lora_alpha": true/' 's/"use_rslora": false/"use_rslora": 0/' 's/"peft_type": "LORA"/"peft_type": "IA3"/' 's/"revision": null/"of_2030": 1/'; do
+  's/"lora_alpha": 10/"lora_alpha": true/' 's/"use_rslora": false/"use_rslora": 0/' 's/"peft_type": "LORA"/"peft_type": "IA3"/' \
+  's/"revision": null/"of_2030": 1/'; do
   key=$(sed 's/.*\/"\([a-z_0-9]*\)".*/\1/' <<< "$change")
   adapter "^error: changed/adapter_config.json: this value of '$key' is not understood$" gpt2_lora "$change"
 done

@@ -62,8 +62,10 @@ row() { # what, result
 # A model's figure: "MS MIB" or nothing.
 figure() { cat "$work/speed/$1.$2" 2> /dev/null || true; }
 
+exec 3>&1 4>&2
 finish() {
   trap - EXIT INT TERM
+  exec >&3 2>&4 # a signal may come where output goes to a log
   [ -z "$child" ] || kill "$child" 2> /dev/null
   [ $part = end ] || row "part $part" 'FAILED: it was stopped, and what comes behind it is missing'
   printf '\n%-44s %s\n' check result

@@ -123,3 +123,13 @@ func.func @f(%x: tensor<132x33x32x1xf32>, %w: tensor<64x1x2x1xf32>) -> tensor<13
   return %0 : tensor<132x32x32x64xf32>
 }
 }
+
+//--- attention_memory.mlir
+// Queries, keys, values and the result are all that attention needs: 32 KiB each. Scores would be 2 MiB.
+// CHECK: module attributes {blu.arena = 131072 : i64
+module attributes {blu.target = "cuda"} {
+func.func @f(%q: tensor<1x2x512x8xf32> {blu.name = "q", blu.role = "input"}, %k: tensor<1x2x512x8xf32> {blu.name = "k", blu.role = "input"}, %v: tensor<1x2x512x8xf32> {blu.name = "v", blu.role = "input"}) -> (tensor<1x2x512x8xf32> {blu.name = "y", blu.role = "output"}) {
+  %0 = blu.attention %q, %k, %v {causal = true} : (tensor<1x2x512x8xf32>, tensor<1x2x512x8xf32>, tensor<1x2x512x8xf32>) -> tensor<1x2x512x8xf32>
+  return %0 : tensor<1x2x512x8xf32>
+}
+}

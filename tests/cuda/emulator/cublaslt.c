@@ -1,4 +1,5 @@
-/* cublaslt.c - a fake of cublasLt: the same descriptors, checked, and products in f32 by plain loops, k ascending. Its one algorithm is a hash of
+/* cublaslt.c - a fake of cublasLt: the same descriptors, checked, and products in f32 by plain loops, k ascending, of operands
+ * that are rounded first if TF32 is asked for. Its one algorithm is a hash of
  * what it was chosen for, so that one is not used for another product. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are NVIDIA's, whose headers need not be here */
 #include <stdio.h>
@@ -131,6 +132,16 @@ static void touch(const char *who, const void *place, const Matrix *m, bool writ
       blu_emu_library_access(who, (const float *)place + i * m->step + (int64_t)c * m->leading, (int64_t)m->rows * 4, write);
 }
 
+/* To 10 bits of mantissa, the nearest number, ties away from zero. */
+static float as_tf32(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000) == 0x7f800000) return x; /* infinite, or NaN */
+  bits = (bits + 0x1000) & ~(uint32_t)0x1fff;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
 static float at(const float *from, const Matrix *m, int transpose, uint64_t row, uint64_t column) {
   return transpose ? from[(int64_t)row * m->leading + (int64_t)column] : from[(int64_t)column * m->leading + (int64_t)row];
 }
@@ -146,6 +157,7 @@ static const float *columns_of(const Work *w, const float *a, float *room, int64
 
 static void multiply_one(const Work *w, const float *a, const float *b, float *d, float *restrict row, float *room) {
   const float *bias = w->product.epilogue == BIAS ? w->product.bias : NULL;
+  bool tf32 = w->product.compute == COMPUTE_TF32;
   int64_t leading;
   a = columns_of(w, a, room, &leading);
   for (uint64_t j = 0; j < w->s.n; j++) {
@@ -153,7 +165,8 @@ static void multiply_one(const Work *w, const float *a, const float *b, float *d
     for (uint64_t k = 0; k < w->s.k; k++) {
       float factor = at(b, &w->b, w->product.transpose_b, k, j);
       const float *restrict column = a + (int64_t)k * leading;
-      for (uint64_t i = 0; i < w->s.m; i++) row[i] += column[i] * factor;
+      for (uint64_t i = 0; !tf32 && i < w->s.m; i++) row[i] += column[i] * factor;
+      for (uint64_t i = 0; tf32 && i < w->s.m; i++) row[i] += as_tf32(column[i]) * as_tf32(factor);
     }
     for (uint64_t i = 0; i < w->s.m; i++) d[(int64_t)j * w->d.leading + (int64_t)i] = w->alpha * row[i] + (bias ? bias[i] : 0);
   }

@@ -8,7 +8,7 @@ syntax keyword bluStatement for in if else from per
 syntax keyword bluOperator and or not
 syntax keyword bluType float f32 f64 bf16 f16 i32 i64 u8 bool
 syntax keyword bluConstant true false training pi inf zeros ones
-syntax match bluSetting "^\s*\(loss\|clip_norm\|epochs\|stop\|accumulate\|precision\)\ze\s*="
+syntax match bluSetting "^\s*\(loss\|clip_norm\|epochs\|stop\|accumulate\|precision\|loss_scale\|tf32\)\ze\s*="
 syntax match bluSetting "^\s*metric\ze\s"
 syntax match bluNumber "\<\d\+\(\.\d\+\)\?\([eE][+-]\?\d\+\)\?\>"
 syntax match bluFunction "\(\<fn\s\+\|\<module\s\+\|\<optimizer\s\+\|\<entry\s\+\)\@<=\h\w*"
