@@ -45,7 +45,7 @@ rows '^losses: fashion, [0-9]+ +good, apart by [0-9.e-]+$' 1
 # one that hangs, up to the end of the time: what comes behind is skipped. Then once more, and somebody stops it all.
 printf '#!/bin/sh\ntouch %s/hangs\nexec sleep 1000\n' "$work" > packed/gpt2_256.gpu
 chmod +x packed/gpt2_256.gpu
-run 1 packed/run.sh --smoke --limit 25 losses speed
+run 1 packed/run.sh --smoke --limit 40 losses speed
 rows '^losses: gpt2_256, gpu +FAILED: it took too long' 1
 rows 'SKIPPED: out of time' 6
 rm hangs
