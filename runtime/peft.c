@@ -57,10 +57,10 @@ static bool read_setting(Config *c, const BluJsonNode *name, const BluJsonNode *
   return says_nothing(name) || is_off(value);
 }
 
-static bool read_config(BluError *err, const char *path, const char *text, double *scale) {
+bool blu_peft_config(BluError *err, const char *path, const char *text, int64_t bytes, double *scale) {
   BluJson json;
   Config c = {.alpha = NAN};
-  if (!blu_json_parse(err, &json, path, text, (int64_t)strlen(text))) return false;
+  if (!blu_json_parse(err, &json, path, text, bytes)) return false;
   bool good = json.node[0].kind == BLU_JSON_OBJECT || blu_error_set(err, "%s: not a configuration of an adapter: not an object", path);
   const BluJsonNode *name = blu_json_child(json.node);
   for (int64_t i = 0; good && i < json.node[0].count; i++) {
@@ -99,7 +99,7 @@ static void turn(BluWeight *weight, const BluAdapter *adapter) {
 static bool open_folder(BluError *err, BluWeights *w, const BluProgram *program, const char *folder) {
   char *config = blu_text_path(folder, config_name), *text = blu_file_text(err, config);
   int64_t first = w->weights;
-  bool good = text && read_config(err, config, text, &w->scale) && blu_weights_add(err, w, blu_text_path(folder, model_name));
+  bool good = text && blu_peft_config(err, config, text, (int64_t)strlen(text), &w->scale) && blu_weights_add(err, w, blu_text_path(folder, model_name));
   for (int64_t i = first; good && i < w->weights; i++) rename_tensor(&w->weight[i], &w->file[w->files - 1].table);
   for (int64_t i = 0; good && i < program->tensors; i++) {
     BluAdapter adapter;

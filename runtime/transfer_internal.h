@@ -85,6 +85,9 @@ struct BluAdapters {
 };
 extern const struct BluAdapters blu_adapters; /* peft.c; only programs with adapters contain it */
 
+/* peft.c: the scale that the text of an adapter_config.json gives. Error: a setting there that isn't understood, or one that is missing. */
+bool blu_peft_config(BluError *err, const char *path, const char *text, int64_t bytes, double *scale);
+
 /* merge.c: one of them, as nn's LoRA modules name its parts. */
 typedef struct {
   const BluSlot *a, *b, *scale, *weight; /* of the program */

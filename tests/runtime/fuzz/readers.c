@@ -3,6 +3,7 @@
  *
  * A reader may refuse; what it accepts must lie inside the bytes, which the sanitizers check by reading all of it. */
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,6 +99,13 @@ static void read_llmc(const uint8_t *bytes, int64_t size) {
   blu_weights_close(&weights);
 }
 
+/* The configuration of an adapter. */
+static void read_peft(const uint8_t *bytes, int64_t size) {
+  BluError err;
+  double scale;
+  if (blu_peft_config(&err, "file", (const char *)bytes, size, &scale)) CHECK(isfinite(scale), "the scale is %g", scale);
+}
+
 /* The text of checkpoints and of data arguments. */
 static void read_text(const uint8_t *bytes, int64_t size) {
   static const char *const keys[] = {"step", "best", "run.lr", "check"};
@@ -154,7 +162,7 @@ static const struct {
   void (*read)(const uint8_t *bytes, int64_t size);
 } readers[] = {{"idx", read_idx},     {"npy", read_npy},   {"csv", read_csv},   {"shard", read_shard},
                {"gzip", read_gzip},   {"safetensors", read_safetensors},       {"text", read_text},
-               {"tokenizer", read_tokenizer}, {"pattern", read_pattern}, {"index", read_index}, {"llmc", read_llmc}};
+               {"tokenizer", read_tokenizer}, {"pattern", read_pattern}, {"index", read_index}, {"llmc", read_llmc}, {"peft", read_peft}};
 enum { READERS = sizeof readers / sizeof *readers };
 
 #ifdef FUZZ_READER
