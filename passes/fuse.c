@@ -256,7 +256,9 @@ static void store(Fuse *f, MlirValue v) {
     MlirOperation p = blu_def(mlirOperationGetOperand(d, 0));
     if (!blu_view_through(d, &t, full, &in) || (!mlirOperationIsNull(p) && !blu_is(p, "constant"))) store(f, mlirOperationGetOperand(d, 0));
   }
-  group_add(f, group_new(f, BLU_KERNEL_ROWS, &t), d);
+  int g = group_new(f, BLU_KERNEL_ROWS, &t);
+  f->group[g].host = f->device && !blu_is_body(f->func) && blu_map_get(&f->host, d.ptr); /* the host may have to read it: a constant rate */
+  group_add(f, g, d);
 }
 
 /* Waiting ops behind v join group g where they fit, and get groups of their own elsewhere; g < 0: fit nowhere. */

@@ -17,6 +17,7 @@ typedef struct {
   int64_t blocks;       /* of a launch; 1 dimension */
   int threads;          /* of a block */
   int64_t shared_bytes;
+  bool holds_much;      /* of values in registers: the assembler isn't to spill some so that more blocks fit beside one another */
 } Cuda;
 
 /* The kinds of kernels: each sets blocks, threads and shared_bytes, and emits the body where k.builder[LEVEL_ROW] stands. */

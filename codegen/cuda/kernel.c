@@ -218,6 +218,7 @@ LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool
   char threads[16];
   snprintf(threads, sizeof threads, "%d", c.threads);
   LLVMAddTargetDependentFunctionAttr(k->fn, "nvvm.maxntid", threads); /* how many registers a thread may have follows from it */
+  if (c.holds_much) LLVMAddTargetDependentFunctionAttr(k->fn, "nvvm.minctasm", "1");
   if (c.blocks < 1) c.blocks = 1; /* nothing to do, which a launch can't say */
   *shape = (CudaShape){c.blocks, c.shared_bytes, c.threads};
   for (int l = 0; l < LEVELS; l++) {

@@ -31,6 +31,7 @@ Area blu_tile_scores(Cuda *c, int rows) { return area(c, rows, TILE_COLUMNS, TIL
 Tile blu_tile_begin(Cuda *c, int own) {
   Tile t = {.c = c, .own = own};
   c->threads = TILE_THREADS;
+  c->holds_much = true;
   t.y = blu_emit_quotient(&c->k.e, c->thread, TILE_ACROSS), t.x = blu_emit_remainder(&c->k.e, c->thread, TILE_ACROSS);
   return t;
 }

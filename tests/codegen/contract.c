@@ -297,14 +297,21 @@ static bool is_sum(MlirOperation o, const BluOp *op) {
   static const char *const exact[] = {"argmax", "max", "min"};
   for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
     if (blu_is(o, exact[i])) return false;
-  return op->rule->kind == BLU_KIND_REDUCE || op->rule->kind == BLU_KIND_MATMUL;
+  return op->rule->kind == BLU_KIND_REDUCE || op->rule->kind == BLU_KIND_MATMUL || blu_attention_is_whole(o);
+}
+
+/* How many terms each element of the result is a sum of. */
+static int64_t terms_of(MlirOperation o, const BluOp *op, const BluSig *s) {
+  const BluType *a = &s->in[0];
+  if (op->rule->kind == BLU_KIND_MATMUL) return a->dim[a->rank - (blu_attr_int(&s->attrs, "ta", 0) ? 2 : 1)];
+  const BluType *keys = &s->in[1];
+  if (blu_attention_is_whole(o)) return keys->dim[keys->rank - 2] + keys->dim[keys->rank - 1];
+  int64_t out = blu_type_count(&s->out);
+  return out ? blu_type_count(a) / out : 0;
 }
 
 /* Moves the terms of the sum: its operands become copies, which the caller frees. */
-static void move_terms(const BluOp *op, const BluSig *s, double (*noise)(void), void **in) {
-  int64_t out = blu_type_count(&s->out), terms = out ? blu_type_count(&s->in[0]) / out : 0;
-  if (op->rule->kind == BLU_KIND_MATMUL) terms = s->in[0].dim[s->in[0].rank - 1];
-  if (blu_attr_int(&s->attrs, "ta", 0)) terms = s->in[0].dim[s->in[0].rank - 2];
+static void move_terms(int64_t terms, const BluSig *s, double (*noise)(void), void **in) {
   for (int k = 0; k < s->nin; k++) {
     BluElem t = s->in[k].elem;
     int64_t n = blu_type_count(&s->in[k]);
@@ -369,7 +376,7 @@ static void run(MlirOperation func, void *const *args, double (*noise)(void), vo
     for (int k = 0; k < s.nin; k++) in[k] = blu_map_get(&values, mlirOperationGetOperand(o, k).ptr);
     void *out = malloc((size_t)(blu_type_count(&s.out) * blu_elem_bytes(s.out.elem)) + 8);
     bool moves = noise && is_sum(o, op);
-    if (moves) move_terms(op, &s, noise, in);
+    if (moves) move_terms(terms_of(o, op, &s), &s, noise, in);
     if (op->rule->kind == BLU_KIND_REDUCE && !blu_is(o, "argmax")) reduce(o, &s, in[0], out);
     else if (op->rule->kind == BLU_KIND_MATMUL) multiply(&s, in[0], in[1], out);
     else if (blu_is(o, "cumsum")) running_sum(&s, in[0], out);

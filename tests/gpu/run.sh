@@ -62,8 +62,10 @@ row() { # what, result
 # A model's figure: "MS MIB" or nothing.
 figure() { cat "$work/speed/$1.$2" 2> /dev/null || true; }
 
+exec 3>&1 4>&2
 finish() {
   trap - EXIT INT TERM
+  exec >&3 2>&4 # a signal may come where output goes to a log
   [ -z "$child" ] || kill "$child" 2> /dev/null
   [ $part = end ] || row "part $part" 'FAILED: it was stopped, and what comes behind it is missing'
   printf '\n%-44s %s\n' check result
@@ -95,6 +97,7 @@ left() { echo $((most - SECONDS)); }
 limited() { # seconds, command..
   local seconds=$1
   shift
+  [ -z "$smoke" ] || seconds=$((10 * seconds)) # an emulated device is slow
   if [ "$(left)" -lt "$seconds" ]; then seconds=$(left); fi
   [ "$seconds" -gt 0 ] || return 124
   timeout -k 3 "$seconds" "$@" < /dev/null & # so that a signal is heard while it runs
@@ -183,10 +186,11 @@ part_losses() {
 
 # Time of a step between the first report of a run and its last, FLOPs of its products and memory of the device.
 measure() { # name, data
-  local name=$1 data=$2 every=${smoke:+1} seconds=3 steps=${smoke:+3} took flops bytes code=0
+  local name=$1 data=$2 every=${smoke:+1} seconds=3 steps=${smoke:+3} took flops bytes code=0 limit=()
   case $name in gpt2*) every=${every:-5} seconds=8 ;; *) every=${every:-50} ;; esac
   time_for $((seconds + 5)) "step: $name" || return
-  train $name.gpu "$work/time" "$data" --steps ${steps:-1000000} --log-every $every --max-minutes "$(awk -v s=$seconds 'BEGIN { print s / 60 }')" || code=$?
+  [ -n "$smoke" ] || limit=(--max-minutes "$(awk -v s=$seconds 'BEGIN { print s / 60 }')")
+  train $name.gpu "$work/time" "$data" --steps ${steps:-1000000} --log-every $every "${limit[@]}" || code=$?
   if [ $code != 0 ]; then row "step: $name" "$(failed $code "$work/$name.gpu.log")"; return; fi
   took=$(sed -n '/"split":"train"/ s/.*"step":\([0-9]*\).*"time":\([0-9.]*\).*/\1 \2/p' "$work/time/metrics.jsonl" |
     awk 'NR == 1 { s = $1; t = $2 } { n = $1; u = $2 } END { if (n > s) printf "%.3f", 1e3 * (u - t) / (n - s) }')
@@ -194,7 +198,7 @@ measure() { # name, data
   flops=$(awk '$1 == "train" { for (i = 1; i < NF; i++) if ($(i + 1) == "flops") print $i }' "$work/info")
   bytes=$(awk "/^device's memory/ { on = 1 } on && /^  in all/ { print \$3; exit }" "$work/info")
   if [ -z "$took" ] || [ -z "$flops" ] || [ -z "$bytes" ]; then row "step: $name" 'FAILED: no figures'; return; fi
-  awk -v ms="$took" -v flops="$flops" -v bytes="$bytes" 'BEGIN { printf "%s %.0f %.2f\n", ms, bytes / 1048576, ms > 0 ? flops / ms / 1e9 : 0 }' > "$work/speed/$name.blu"
+  awk -v ms="$took" -v flops="$flops" -v bytes="$bytes" 'BEGIN { printf "%s %.0f %.2f\n", ms, bytes / 1048576, (ms > 0 ? flops / ms / 1e9 : 0) }' > "$work/speed/$name.blu"
   row "step: $name" "$took ms"
   rm -rf "$work/time"
   if [ -n "$logs" ] && [ "$(left)" -gt 60 ]; then
