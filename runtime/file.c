@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -77,39 +76,56 @@ char *blu_file_text(BluError *err, const char *path) {
   return text;
 }
 
+static const uint64_t prime = 0x9e3779b97f4a7c15u;
+typedef struct { uint64_t lane[4]; } Hash;
+
 /* Four lanes of words: every step is a permutation of the lane for a given word and of the word for a given lane, so
- * that any single change shows. */
-uint64_t blu_file_hash(const void *data, int64_t bytes) {
-  const uint64_t prime = 0x9e3779b97f4a7c15u;
-  uint64_t lane[4] = {1, 2, 3, 4}, word[4];
-  const char *from = data;
+ * that any single change shows. All parts but the last are whole steps. */
+static void hash_more(Hash *h, const char *from, int64_t bytes) {
+  uint64_t word[4];
   for (int64_t at = 0; at < bytes; at += (int64_t)sizeof word) {
     int64_t left = bytes - at < (int64_t)sizeof word ? bytes - at : (int64_t)sizeof word;
     memset(word, 0, sizeof word);
     memcpy(word, from + at, (size_t)left);
     for (int i = 0; i < 4; i++) {
-      lane[i] = (lane[i] ^ word[i]) * prime;
-      lane[i] ^= lane[i] >> 32;
+      h->lane[i] = (h->lane[i] ^ word[i]) * prime;
+      h->lane[i] ^= h->lane[i] >> 32;
     }
   }
+}
+
+static uint64_t hash_end(const Hash *h, int64_t bytes) {
   uint64_t hash = (uint64_t)bytes;
-  for (int i = 0; i < 4; i++) hash = (hash ^ lane[i]) * prime, hash ^= hash >> 29;
+  for (int i = 0; i < 4; i++) hash = (hash ^ h->lane[i]) * prime, hash ^= hash >> 29;
   return hash;
 }
 
+uint64_t blu_file_hash(const void *data, int64_t bytes) {
+  Hash h = {{1, 2, 3, 4}};
+  hash_more(&h, data, bytes);
+  return hash_end(&h, bytes);
+}
+
+/* Read in parts: pages of a mapped file would count as memory of the process, beside what `info` says. */
 bool blu_file_check(BluError *err, const char *path, uint64_t *check) {
+  char part[1 << 15];
+  Hash h = {{1, 2, 3, 4}};
+  int64_t all = 0, size = sizeof part;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat info;
-  void *map = NULL;
+  bool good = fd >= 0;
   *check = 0;
-  bool good = fd >= 0 && !fstat(fd, &info);
-  if (good && info.st_size) {
-    map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    good = map != MAP_FAILED;
+  while (good && size == (int64_t)sizeof part) {
+    ssize_t n = 1;
+    for (size = 0; n && size < (int64_t)sizeof part;) {
+      n = read(fd, part + size, sizeof part - (size_t)size);
+      if (n > 0) size += n;
+      else if (n < 0 && errno != EINTR) break;
+    }
+    good = n >= 0;
+    if (good) hash_more(&h, part, size), all += size;
   }
-  if (!good) fail(err, "read", path);
-  else *check = blu_file_hash(map, info.st_size);
-  if (good && map) munmap(map, (size_t)info.st_size);
+  if (good) *check = hash_end(&h, all);
+  else fail(err, "read", path);
   if (fd >= 0) close(fd);
   return good;
 }
