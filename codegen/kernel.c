@@ -155,7 +155,8 @@ MlirValue blu_kernel_result(const Kernel *k, int i) { return mlirOperationGetOpe
 
 static const KernelKind *const kinds[] = {
   [BLU_KERNEL_ROWS] = &blu_kernel_rows, [BLU_KERNEL_COLUMNS] = &blu_kernel_columns,
-  [BLU_KERNEL_MATMUL] = &blu_kernel_matmul, [BLU_KERNEL_MOVE] = &blu_kernel_move};
+  [BLU_KERNEL_MATMUL] = &blu_kernel_matmul, [BLU_KERNEL_MOVE] = &blu_kernel_move,
+  [BLU_KERNEL_ATTENTION] = &blu_kernel_attention};
 
 LLVMValueRef blu_kernel_emit(LLVMContextRef ctx, LLVMModuleRef module, MlirOperation func, const BluCpu *cpu, int64_t *pieces, int64_t *scratch) {
   Kernel k = {.func = func, .block = blu_func_block(func), .nin = blu_func_nargs(func), .nout = blu_func_nresults(func)};

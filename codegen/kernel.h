@@ -7,6 +7,8 @@
 #include "passes/kernel.h"
 
 typedef struct { MlirValue value; BluViewKind kind; BluEmitVal result; } Known;
+enum { BLU_QUERIES = 96, BLU_KEYS = 64 }; /* of a tile of attention: part of the bit contract (codegen/attention.c) */
+
 typedef struct { Known *known; int n, cap; } Memo; /* what has been evaluated at one level */
 
 /* Code is placed at three levels: once per call (scalars), once per row, once per vector of columns. Each has its builder and
@@ -36,7 +38,7 @@ typedef struct {
   void (*body)(Kernel *k);
   int64_t (*scratch)(const Kernel *k);
 } KernelKind;
-extern const KernelKind blu_kernel_rows, blu_kernel_columns, blu_kernel_matmul, blu_kernel_move, blu_kernel_loop;
+extern const KernelKind blu_kernel_rows, blu_kernel_columns, blu_kernel_matmul, blu_kernel_move, blu_kernel_loop, blu_kernel_attention;
 bool blu_loop_has_code(const char *op);   /* a move whose elements depend on one another */
 
 /* The value v under a view of the current point: a vector at LEVEL_POINT, else a scalar. Emits it at most once per level. */

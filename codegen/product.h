@@ -27,6 +27,8 @@ typedef struct { LLVMValueRef at; int64_t across, along; BluElem elem; } Matrix;
  * blu_product_step; what lies `ahead` (i64, in elements; NULL: no matter) is asked for. */
 void blu_product_pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef panel, LLVMValueRef from, LLVMValueRef to, LLVMValueRef ahead, int valid);
 int blu_product_step(const Product *p);
+/* Code that makes columns of r[8], rows of eight. */
+void blu_product_transpose(Kernel *k, LLVMValueRef *r);
 /* Code for rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. The last tile of all rows starts earlier, so that it is whole. */
 void blu_product_pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth);
 /* Row in its matrix of the tile that is to hold row i; the packed tile of which row `row` of the chunk is the first. */

@@ -291,15 +291,13 @@ def Blu_CrossEntropyOp : Blu_Value<"cross_entropy", (ins Blu_Tensor:$logits, Blu
 }
 
 class Blu_Attention<string mnemonic, dag operands, string means, string slope>
-    : Blu_Value<mnemonic, !con(operands, (ins OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale,
-    OptionalAttr<Flag>:$by_head))> {
+    : Blu_Value<mnemonic, !con(operands, (ins OptionalAttr<Flag>:$causal, OptionalAttr<Real>:$scale))> {
   let summary = means;
   let gradient = slope;
 }
 defvar AttentionMeans =
     "softmax(scale q k^T) v per head: q [b, h, t, d], k and v [b, g, s, d], each g serving h / g heads in order; "
-  "causal: query i sees key j where j <= i + s - t; scale 1 / sqrt(d) if not given; a row that sees no key is 0. "
-  "by_head: computed head by head, so that scores of one head at a time are in memory; if not given, where heads and scores are many";
+  "causal: query i sees key j where j <= i + s - t; scale 1 / sqrt(d) if not given; a row that sees no key is 0";
 def Blu_AttentionOp : Blu_Attention<"attention", (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$v), AttentionMeans,
     "v: p^T ct; with s = p (ct v^T - sum(ct v^T p)): q: scale s k; k: scale s^T q; p the weights. Rows that see no key pass 0">;
 def Blu_MaskedAttentionOp : Blu_Attention<"masked_attention", (ins Blu_Tensor:$q, Blu_Tensor:$k, Blu_Tensor:$v, Blu_Tensor:$mask),

@@ -299,7 +299,7 @@ void blu_held_free(BluHeld *held);
  * of dv numbers. mask: the operand that says which keys a query sees, -1 if none does. */
 typedef struct { int64_t b, g, r, t, s, d, dv; bool causal; double scale; int mask; } BluAttention;
 BluAttention blu_attention_of(const BluSig *s); /* attention, attention_lse, attention_grad, and the masked ones */
-/* Does op stay whole, as a device computes it in one kernel, rather than being expanded? */
+/* Does op stay whole, computed by one kernel, rather than being expanded? */
 bool blu_attention_is_whole(MlirOperation op);
 
 /* ---- lowering of elementwise ops ---- */

@@ -84,8 +84,8 @@ bool blu_attention_sees(const BluRefCall *c, const BluAttention *a, int64_t batc
 /* What query i may see, as a bool of [b, g, r, t, s]; null: everything. And the scores of that shape, of all keys. */
 MlirValue blu_attention_visible(BluBuilder *b, const BluSig *s, const BluAttention *a, const MlirValue *in);
 MlirValue blu_attention_scores(BluBuilder *b, const BluSig *s, const BluAttention *a, const MlirValue *in);
-/* As a device computes it, whole; ops_attention_whole.c. on_device: is code for one made where b stands, and is this attention such a one? */
-bool blu_attention_on_device(const BluBuilder *b, const BluSig *s);
+/* As kernels compute it, whole; ops_attention_whole.c. stays: has the code that is made where b stands a kernel for this attention? */
+bool blu_attention_stays(const BluBuilder *b, const BluSig *s);
 void blu_attention_vjp_whole(BluVjp *v);
 #ifdef __cplusplus
 }

@@ -168,191 +168,15 @@ static void attend_back(BluBuilder *b, const BluSig *s, const MlirValue *in, Mli
   if (need[K]) dx[K] = blu_product(b, ds, true, blu_reshape_to(b, in[Q], &queries), false);
 }
 
-/* ---- causal attention in parts ---- */
-
-/* A block of queries sees the keys up to its last one: with n blocks, (n + 1) / 2n of the work is left. */
-static int64_t blocks_of(const BluSig *s) {
-  Shape a = blu_attention_of(s);
-  int64_t n = a.t >= 256 ? 4 : a.t >= 128 ? 2 : 1;
-  return a.causal && s->nin <= MASK && a.s >= a.t && a.t % n == 0 ? n : 1;
-}
-
-static MlirValue part(BluBuilder *b, MlirValue x, int64_t from, int64_t to) { /* of the third dimension */
-  BluType t = blu_value_type(x);
-  int64_t start[4] = {0, 0, from, 0}, stop[4] = {t.dim[0], t.dim[1], to, t.dim[3]};
-  if (from == 0 && to == t.dim[2]) return x;
-  BluAttrs as = blu_attr_set_ints(blu_attr_set_ints((BluAttrs){0}, "start", 4, start), "stop", 4, stop);
-  return blu_build(b, "slice", &as, 1, &x);
-}
-
-/* Block k of n: its queries (and cotangent, if there is one), and the keys and values that they see. */
-static void block_of(BluBuilder *b, const BluSig *s, const MlirValue *in, int64_t k, int64_t n, BluSig *to, MlirValue *of, MlirValue *ct) {
-  Shape a = blu_attention_of(s);
-  int64_t from = k * a.t / n, end = (k + 1) * a.t / n, keys = a.s - a.t + end;
-  of[Q] = part(b, in[Q], from, end), of[K] = part(b, in[K], 0, keys), of[V] = part(b, in[V], 0, keys);
-  if (ct) *ct = part(b, *ct, from, end);
-  *to = *s;
-  for (int i = 0; i < 3; i++) to->in[i] = blu_value_type(of[i]);
-}
-
-static MlirValue joined(BluBuilder *b, MlirValue x, MlirValue y) {
-  BluAttrs as = blu_attr_set_int((BluAttrs){0}, "axis", 2);
-  return mlirValueIsNull(x) ? y : blu_build(b, "concat", &as, 2, (MlirValue[]){x, y});
-}
-
-/* x + y, where y has the first keys alone. */
-static MlirValue plus_first(BluBuilder *b, MlirValue x, MlirValue y) {
-  BluType t = blu_value_type(x), u = blu_value_type(y);
-  int64_t low[4] = {0}, high[4] = {0, 0, t.dim[2] - u.dim[2], 0};
-  BluAttrs as = blu_attr_set_ints(blu_attr_set_ints((BluAttrs){0}, "low", 4, low), "high", 4, high);
-  return blu_build2(b, "add", x, blu_build(b, "pad", &as, 1, &y));
-}
-
-static MlirValue attend_in_blocks(BluBuilder *b, const BluSig *s, const MlirValue *in) {
-  int64_t n = blocks_of(s);
-  MlirValue out = {0}, of[4];
-  BluSig one;
-  if (n == 1) return attend(b, s, in);
-  for (int64_t k = 0; k < n; k++) {
-    block_of(b, s, in, k, n, &one, of, NULL);
-    out = joined(b, out, attend(b, &one, of));
-  }
-  return out;
-}
-
-static void attend_back_in_blocks(BluBuilder *b, const BluSig *s, const MlirValue *in, MlirValue out_ct, const bool *need, MlirValue *dx) {
-  int64_t n = blocks_of(s);
-  BluSig one;
-  MlirValue dq = {0}, of[4];
-  if (n == 1) {
-    attend_back(b, s, in, out_ct, need, dx);
-    return;
-  }
-  for (int64_t k = n - 1; k >= 0; k--) { /* the last block has all keys */
-    MlirValue d[4] = {{0}}, ct = out_ct;
-    block_of(b, s, in, k, n, &one, of, &ct);
-    attend_back(b, &one, of, ct, need, d);
-    for (int i = K; i <= V; i++)
-      if (need[i]) dx[i] = mlirValueIsNull(dx[i]) ? d[i] : plus_first(b, dx[i], d[i]);
-    if (need[Q]) dq = mlirValueIsNull(dq) ? d[Q] : joined(b, d[Q], dq);
-  }
-  if (need[Q]) dx[Q] = dq;
-}
-
-/* ---- head by head ---- */
-
-/* Scores of all heads at once would fill memory; those of one head stay in a core's cache. So where they are many, heads run side by side in a
- * scan without carry: each in one thread, whose frame holds its scores. */
-static bool is_worth_heads(const BluBuilder *b, const BluSig *s) {
-  enum { SCORES = 128 * 128, HEADS = 8 };
-  Shape a = blu_attention_of(s);
-  MlirOperation func = mlirBlockGetParentOperation(b->block);
-  MlirModule m = blu_module_of(func);
-  bool many = a.b * a.g >= HEADS && a.r * a.t * a.s >= SCORES, able = a.b && a.d && a.dv && !mlirModuleIsNull(m);
-  return able && !blu_targets_device(m) && blu_attr_int(&s->attrs, "by_head", many); /* a device is filled by all heads at once */
-}
-
-/* A tensor of the scan: [b, g ..] as [b g, ..], of which a head gets one part. A mask that all heads share is given whole. */
-static MlirValue by_head(BluBuilder *b, const Shape *a, MlirValue x, bool is_mask, bool *whole) {
-  BluType t = blu_value_type(x), all = {.elem = t.elem, .rank = 4, .dim = {1, 1, 1, 1}};
-  for (int i = 0; i < t.rank; i++) all.dim[i + 4 - t.rank] = t.dim[i];
-  *whole = is_mask && all.dim[0] == 1 && all.dim[1] == 1;
-  BluType head = {.elem = t.elem, .rank = 4, .dim = {a->b * a->g, all.dim[1] / a->g, all.dim[2], all.dim[3]}};
-  if (*whole) return blu_reshape_to(b, x, &all);
-  if (is_mask && (all.dim[0] != a->b || all.dim[1] == 1)) { /* repeated over batch or heads, but not over queries and keys */
-    x = blu_reshape_to(b, x, &all);
-    all.dim[0] = a->b;
-    if (all.dim[1] == 1) all.dim[1] = a->g, head.dim[1] = 1;
-    x = blu_broadcast_to(b, x, &all);
-  }
-  return blu_reshape_to(b, x, &head);
-}
-
-typedef struct {
-  MlirValue in[5];   /* operands, then the cotangent, as the body has them */
-  bool whole[5];
-  int n;
-  BluSig sig;        /* of one head */
-  BluBuilder b;      /* in the body */
-  MlirOperation body;
-  MlirValue outside[5]; /* operands of the scan */
-} Heads;
-
-static void open_heads(Heads *h, BluBuilder *b, const char *name, const BluSig *s, const MlirValue *in, MlirValue ct) {
-  Shape a = blu_attention_of(s);
-  BluPort port[5] = {0};
-  h->sig = *s;
-  h->n = s->nin;
-  for (int i = 0; i < s->nin; i++) h->in[i] = by_head(b, &a, in[i], i == MASK, &h->whole[i]);
-  if (!mlirValueIsNull(ct)) h->in[h->n] = by_head(b, &a, ct, false, &h->whole[h->n]), h->n++;
-  int order[5], n = 0; /* sequences before what is whole: the mask is the last of the operands, so the cotangent comes before it */
-  for (int pass = 0; pass < 2; pass++)
-    for (int i = 0; i < h->n; i++)
-      if (h->whole[i] == (pass == 1)) order[n++] = i;
-  for (int i = 0; i < n; i++) {
-    BluType t = blu_value_type(h->in[order[i]]);
-    port[i].type = h->whole[order[i]] ? t : blu_scan_slice(&t);
-  }
-  h->body = blu_func_open(b, name, n, port, &h->b);
-  for (int i = 0; i < n; i++) h->outside[i] = h->in[order[i]];
-  for (int i = 0; i < n; i++) { /* [r, t, d] as [1, r, t, d] */
-    BluType t = port[i].type, four = h->whole[order[i]] ? t : blu_scan_stack(&t, 1);
-    if (order[i] < s->nin) {
-      BluType type = four;
-      if (order[i] == K || order[i] == V) type = blu_type_make(t.elem, 4, (int64_t[]){1, 1, t.dim[1], t.dim[2]});
-      h->sig.in[order[i]] = type;
-    }
-    h->in[order[i]] = blu_reshape_to(&h->b, mlirBlockGetArgument(h->b.block, i), &four);
-  }
-  h->sig.out = h->sig.in[Q];
-  h->sig.out.dim[3] = a.dv;
-}
-
-/* Ends the body with these results, [1, r, t, d] each, and builds the scan; results as [b g, r, t, d]. */
-static MlirOperation close_heads(Heads *h, BluBuilder *b, const Shape *a, int n, const MlirValue *results) {
-  MlirValue out[3];
-  for (int i = 0; i < n; i++) {
-    BluType t = blu_value_type(results[i]), three = blu_scan_slice(&t);
-    out[i] = blu_reshape_to(&h->b, results[i], &three);
-  }
-  blu_func_return(h->body, b->loc, n, out, NULL);
-  blu_set_body(h->body);
-  BluScan scan = {.steps = a->b * a->g};
-  for (int i = 0; i < h->n; i++) scan.sequences += !h->whole[i];
-  return blu_scan_build(b, &scan, h->body, h->n, h->outside);
-}
-
 static MlirValue expand_attention(BluBuilder *b, const BluSig *s, const MlirValue *in) {
-  if (blu_attention_on_device(b, s)) /* the pass expands none that stays whole: this one was of a simulated format */
+  if (blu_attention_stays(b, s)) /* the pass expands none that stays whole: this one was of a simulated format */
     return blu_build(b, s->nin > MASK ? "masked_attention" : "attention", &s->attrs, s->nin, in);
-  if (!is_worth_heads(b, s)) return attend_in_blocks(b, s, in);
-  Shape a = blu_attention_of(s);
-  Heads h = {.n = 0};
-  open_heads(&h, b, "attention", s, in, (MlirValue){0});
-  MlirValue out = attend_in_blocks(&h.b, &h.sig, h.in);
-  return blu_reshape_to(b, mlirOperationGetResult(close_heads(&h, b, &a, 1, &out), 0), &s->out);
+  return attend(b, s, in);
 }
 
 static void vjp_attention(BluVjp *v) {
-  if (blu_attention_on_device(v->b, &v->sig)) {
-    blu_attention_vjp_whole(v);
-    return;
-  }
-  if (!is_worth_heads(v->b, &v->sig)) {
-    attend_back_in_blocks(v->b, &v->sig, v->in, v->ct, v->need, v->dx);
-    return;
-  }
-  Shape a = blu_attention_of(&v->sig);
-  Heads h = {.n = 0};
-  MlirValue dx[4] = {{0}}, out[3];
-  int n = 0;
-  open_heads(&h, v->b, "attention.back", &v->sig, v->in, v->ct);
-  attend_back_in_blocks(&h.b, &h.sig, h.in, h.in[v->sig.nin], v->need, dx);
-  for (int i = 0; i < 3; i++)
-    if (v->need[i]) out[n++] = dx[i];
-  MlirOperation scan = close_heads(&h, v->b, &a, n, out);
-  for (int i = 0, k = 0; i < 3; i++)
-    if (v->need[i]) v->dx[i] = blu_reshape_to(v->b, mlirOperationGetResult(scan, k++), &v->sig.in[i]);
+  if (blu_attention_stays(v->b, &v->sig)) blu_attention_vjp_whole(v);
+  else attend_back(v->b, &v->sig, v->in, v->ct, v->need, v->dx);
 }
 
 #define QKV(q, k, v, attrs, out)                                                                                  \
@@ -370,14 +194,13 @@ const BluRule blu_rule_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS
     QKV("1x2x3x2", "1x2x3x2", "1x2x3x2", "", "1x2x3x2"), QKV("2x2x3x2", "2x2x3x2", "2x2x3x2", "{causal = true} ", "2x2x3x2"),
     QKV("1x4x2x3", "1x2x5x3", "1x2x5x2", "{causal = true, scale = 0.7} ", "1x4x2x2"),
     QKV("1x1x4x2", "1x1x2x2", "1x1x2x2", "{causal = true} ", "1x1x4x2") /* the first two queries see no key */,
-    QKV("1x1x128x1", "1x1x129x1", "1x1x129x1", "{causal = true} ", "1x1x128x1") /* in blocks of queries */,
-    QKV("2x8x3x2", "2x4x5x2", "2x4x5x1", "{by_head = true} ", "2x8x3x1"),
-    QKV("1x2x128x1", "1x2x128x1", "1x2x128x1", "{by_head = true, causal = true} ", "1x2x128x1"), {0}}};
+    QKV("1x1x130x1", "1x1x131x1", "1x1x131x1", "{causal = true} ", "1x1x130x1") /* tiles of queries and of keys */,
+    QKV("2x8x3x2", "2x4x5x2", "2x4x5x1", "", "2x8x3x1"), {0}}};
 const BluRule blu_rule_masked_attention = {.kind = BLU_KIND_COMPOSITE, .labels = LABELS " bool mask-fits",
     .infer = infer_attention,
   .vjp = vjp_attention, .ref = ref_attention, .expand = expand_attention, .tolerance = 4e-6,
   .cases = (const BluOpCase[]){
     QKVM("2x2x3x2", "2x2x4x2", "3x4", ""), QKVM("2x4x3x2", "2x2x3x2", "2x1x1x3", "{causal = true} "), QKVM("1x4x3x2", "1x2x3x2",
         "4x3x3", ""),
-    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), QKVM("2x4x3x2", "2x2x5x2", "3x5", "{by_head = true} "),
-    QKVM("2x4x3x2", "2x2x5x2", "2x1x1x5", "{by_head = true} "), QKVM("2x4x3x2", "2x2x5x2", "1x4x3x5", "{by_head = true, causal = true} "), {0}}};
+    QKVM("2x4x2x2", "2x1x3x2", "2x4x2x3", ""), QKVM("2x4x3x2", "2x2x5x2", "3x5", ""),
+    QKVM("2x4x3x2", "2x2x5x2", "2x1x1x5", ""), QKVM("2x4x3x2", "2x2x5x2", "1x4x3x5", "{causal = true} "), {0}}};

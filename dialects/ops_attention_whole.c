@@ -11,21 +11,24 @@ typedef BluAttention Shape;
 
 /* ---- where ---- */
 
-/* Numbers of a query, a key or a value that a kernel keeps of a tile: codegen/cuda/attention.c has room for so many. */
+/* Numbers of a query, a key or a value that a device's kernel keeps of a tile: codegen/cuda/attention.c has room for so many. */
 enum { MOST_DEPTH = 128 };
 
-static bool can_be_whole(const BluSig *s) {
+static bool fits_device(const BluSig *s, bool scores) {
   Shape a = blu_attention_of(s);
   int64_t most = INT32_MAX / 256; /* heads, queries and keys: so many blocks can be launched */
-  bool scores = s->nin - (a.mask >= 0) == V; /* no values: the logarithm of sums */
   bool narrow = a.d <= MOST_DEPTH && a.dv <= MOST_DEPTH, few = a.t < most && a.s < most && a.b * a.g * a.r < most;
-  return s->in[Q].elem == BLU_F32 && a.d && (a.dv || scores) && narrow && few && a.b * a.g * a.r * (a.t + a.s) < INT32_MAX;
+  return s->in[Q].elem == BLU_F32 && (a.dv || scores) && narrow && few && a.b * a.g * a.r * (a.t + a.s) < INT32_MAX;
 }
 
-bool blu_attention_on_device(const BluBuilder *b, const BluSig *s) {
-  MlirModule m = blu_module_of(mlirBlockGetParentOperation(b->block));
-  return !mlirModuleIsNull(m) && blu_targets_device(m) && can_be_whole(s);
+static bool stays(MlirModule m, const BluSig *s) {
+  Shape a = blu_attention_of(s);
+  bool scores = s->nin - (a.mask >= 0) == V; /* no values: the logarithm of sums */
+  if (mlirModuleIsNull(m) || (s->in[Q].elem != BLU_F32 && s->in[Q].elem != BLU_F64) || (!a.dv && !scores)) return false;
+  return !blu_targets_device(m) || fits_device(s, scores);
 }
+
+bool blu_attention_stays(const BluBuilder *b, const BluSig *s) { return stays(blu_module_of(mlirBlockGetParentOperation(b->block)), s); }
 
 bool blu_attention_is_whole(MlirOperation op) {
   static const char *const names[] = {"attention", "masked_attention", "attention_lse", "masked_attention_lse", "attention_grad", "masked_attention_grad"};
@@ -34,8 +37,7 @@ bool blu_attention_is_whole(MlirOperation op) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) is |= blu_is(op, names[i]);
   if (!is) return false;
   blu_sig_of(op, &s);
-  MlirModule m = blu_module_of(op);
-  return !mlirModuleIsNull(m) && blu_targets_device(m) && can_be_whole(&s);
+  return stays(blu_module_of(op), &s);
 }
 
 /* ---- types ---- */

@@ -186,11 +186,17 @@ static bool has_room(const Group *g, MlirOperation op) {
  * standard deviation. */
 static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
 
+static bool shares_attention(const Group *to, MlirOperation op) {
+  for (int i = 0; i < to->n; i++)
+    if (!blu_attention_shares(to->anchor[i], op)) return false;
+  return true;
+}
+
 /* Does op fit into group g as it stands? */
 static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
   if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
-  if (to->kind == BLU_KERNEL_ATTENTION) return to->segment == f->segment && to->n == 1 && blu_attention_shares(to->anchor[0], op);
+  if (to->kind == BLU_KERNEL_ATTENTION) return to->segment == f->segment && shares_attention(to, op);
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;

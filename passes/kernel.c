@@ -112,6 +112,43 @@ bool blu_kernel_is_flat(MlirOperation func, const BluKernelInfo *k) {
   return true;
 }
 
+/* ---- attention ---- */
+
+static bool has_part(MlirOperation op, const char *part, int64_t of) { /* masked or not; of: of a gradient, 0 else */
+  char masked[64];
+  BluSig s;
+  snprintf(masked, sizeof masked, "masked_%s", part);
+  if (!blu_is(op, part) && !blu_is(op, masked)) return false;
+  blu_sig_of(op, &s);
+  return blu_attr_int(&s.attrs, "of", 0) == of;
+}
+
+static bool same_attention(MlirOperation a, MlirOperation b) {
+  BluSig s, t;
+  blu_sig_of(a, &s), blu_sig_of(b, &t);
+  BluAttention x = blu_attention_of(&s), y = blu_attention_of(&t);
+  return x.causal == y.causal && x.scale == y.scale && (x.mask < 0) == (y.mask < 0) &&
+         (x.mask < 0 || mlirValueEqual(mlirOperationGetOperand(a, x.mask), mlirOperationGetOperand(b, y.mask)));
+}
+
+static int64_t gradient_of(MlirOperation op) { /* -1: of nothing */
+  BluSig s;
+  blu_sig_of(op, &s);
+  return blu_attr_int(&s.attrs, "of", -1);
+}
+
+bool blu_attention_shares(MlirOperation a, MlirOperation b) {
+  enum { Q, K, V, OPERANDS = 6 };
+  int64_t x = gradient_of(a), y = gradient_of(b);
+  bool forward = has_part(a, "attention", 0) && has_part(b, "attention_lse", 0);
+  bool back = x >= 0 && y >= 0 && x != y && has_part(a, "attention_grad", x) && has_part(b, "attention_grad", y);
+  if (back && blu_targets_device(blu_module_of(a))) back = x != Q && y != Q; /* its gradient of queries is a kernel of its own */
+  if (!forward && !back) return false;
+  for (int i = 0; i < (back ? OPERANDS : V); i++)
+    if (!mlirValueEqual(mlirOperationGetOperand(a, i), mlirOperationGetOperand(b, i))) return false;
+  return same_attention(a, b);
+}
+
 /* ---- programs for a device ---- */
 
 BluMatrices blu_matrices_of(MlirOperation matmul) {
@@ -148,33 +185,6 @@ MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul) {
     if (t.elem == BLU_F32 && t.rank && t.dim[t.rank - 1] == n && blu_type_count(&t) == n) return x;
   }
   return none;
-}
-
-static bool has_part(MlirOperation op, const char *part, int64_t of) { /* masked or not; of: of a gradient, 0 else */
-  char masked[64];
-  BluSig s;
-  snprintf(masked, sizeof masked, "masked_%s", part);
-  if (!blu_is(op, part) && !blu_is(op, masked)) return false;
-  blu_sig_of(op, &s);
-  return blu_attr_int(&s.attrs, "of", 0) == of;
-}
-
-static bool same_attention(MlirOperation a, MlirOperation b) {
-  BluSig s, t;
-  blu_sig_of(a, &s), blu_sig_of(b, &t);
-  BluAttention x = blu_attention_of(&s), y = blu_attention_of(&t);
-  return x.causal == y.causal && x.scale == y.scale && (x.mask < 0) == (y.mask < 0) &&
-         (x.mask < 0 || mlirValueEqual(mlirOperationGetOperand(a, x.mask), mlirOperationGetOperand(b, y.mask)));
-}
-
-bool blu_attention_shares(MlirOperation a, MlirOperation b) {
-  enum { Q, K, V, OPERANDS = 6 };
-  bool forward = has_part(a, "attention", 0) && has_part(b, "attention_lse", 0);
-  bool back = (has_part(a, "attention_grad", K) && has_part(b, "attention_grad", V)) || (has_part(a, "attention_grad", V) && has_part(b, "attention_grad", K));
-  if (!forward && !back) return false;
-  for (int i = 0; i < (back ? OPERANDS : V); i++)
-    if (!mlirValueEqual(mlirOperationGetOperand(a, i), mlirOperationGetOperand(b, i))) return false;
-  return same_attention(a, b);
 }
 
 bool blu_kernel_is_host(MlirOperation func) { return blu_get_int(func, "blu.host", 0) != 0; }

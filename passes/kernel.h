@@ -48,6 +48,9 @@ BluKernelKey blu_kernel_key(MlirOperation func, bool sizes);
 bool blu_kernel_key_same(const BluKernelKey *a, const BluKernelKey *b);
 void blu_kernel_key_free(BluKernelKey *k);
 
+/* Ops of attention that one kernel computes: the result and the logarithms of its sums, or the gradients (on a device those of keys and values). */
+bool blu_attention_shares(MlirOperation a, MlirOperation b);
+
 /* ---- programs for a device ---- */
 
 /* A matrix product in row-major matrices: c[m, n] = op(a) op(b) for each of `batch`; a batch times one matrix is more rows. step: elements
@@ -58,8 +61,6 @@ BluMatrices blu_matrices_of(MlirOperation matmul);
 bool blu_product_in_library(MlirOperation matmul);
 /* op is `product + bias`, which such a library does in one go: the bias, one number a column; null: it is something else. */
 MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul);
-/* Ops of attention that one kernel computes: the result and the logarithms of its sums, or the gradients of keys and values. */
-bool blu_attention_shares(MlirOperation a, MlirOperation b);
 /* A kernel of numbers of the step, which the host computes (blu.host). */
 bool blu_kernel_is_host(MlirOperation func);
 #endif

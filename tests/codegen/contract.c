@@ -7,7 +7,7 @@
 #include "dialects/map.h"
 #include "runtime/abi.h"
 
-enum { LANES = 16, CHAIN = 256 };
+enum { LANES = 16, CHAIN = 256, QUERIES = 96, KEYS = 64 };
 
 static int64_t index_of_point;
 
@@ -291,6 +291,115 @@ static void by_reference(const BluOp *op, const BluSig *s, void *const *in, void
   free(y);
 }
 
+/* ---- attention: codegen/attention.c says in which order ---- */
+
+typedef struct { BluAttention a; BluElem t; const BluType *mask_type; void *const *in; int64_t batch, head, group; } Heads; /* the place: one head */
+
+static V arith(BluPrim p, V a, V b) { return prim(NULL, p, a.elem, a, b, b); }
+static V fma3(V a, V b, V c) { return prim(NULL, BLU_PRIM_FMA, a.elem, a, b, c); }
+static V function_of(const char *op, V x) { return blu_op_find(op)->rule->lower(&computer, &(BluAttrs){0}, &x, 1); }
+static V query_at(const Heads *h, int operand, int64_t depth, int64_t i, int64_t e) {
+  return load(h->in[operand], h->t, ((h->batch * h->a.g * h->a.r + h->head) * h->a.t + i) * depth + e);
+}
+static V key_at(const Heads *h, int operand, int64_t depth, int64_t j, int64_t e) {
+  return load(h->in[operand], h->t, ((h->batch * h->a.g + h->group) * h->a.s + j) * depth + e);
+}
+
+static bool is_seen(const Heads *h, int64_t i, int64_t j) {
+  const BluAttention *a = &h->a;
+  if (a->causal && j > i + a->s - a->t) return false;
+  if (a->mask < 0) return true;
+  int64_t at[4] = {h->batch, h->head, i, j}, index = 0;
+  for (int d = 0; d < h->mask_type->rank; d++) index = index * h->mask_type->dim[d] + (h->mask_type->dim[d] == 1 ? 0 : at[d + 4 - h->mask_type->rank]);
+  return contract_get(h->in[a->mask], BLU_BOOL, index) != 0;
+}
+
+static V score(const Heads *h, int64_t i, int64_t j) {
+  V x = constant(NULL, h->t, 0);
+  for (int64_t e = 0; e < h->a.d; e++) x = fma3(query_at(h, 0, h->a.d, i, e), key_at(h, 1, h->a.d, j, e), x);
+  return arith(BLU_PRIM_FMUL, x, constant(NULL, h->t, h->a.scale));
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* One query's row of the result, or the logarithm of its sum. */
+static void attend_query(const Heads *h, int64_t i, bool logarithm, void *out) {
+  const BluAttention *a = &h->a;
+  bool masked = a->causal || a->mask >= 0;
+  V zero = constant(NULL, h->t, 0), none = constant(NULL, h->t, -INFINITY), top = none, sums[LANES], *value = malloc((size_t)(a->dv + 1) * sizeof *value);
+  for (int l = 0; l < LANES; l++) sums[l] = zero;
+  for (int64_t e = 0; e < a->dv; e++) value[e] = zero;
+  for (int64_t j0 = 0; j0 < a->s; j0 += KEYS) {
+    V x[KEYS], before = top;
+    int64_t n = least(KEYS, a->s - j0);
+    for (int64_t j = 0; j < n; j++) {
+      x[j] = is_seen(h, i, j0 + j) ? score(h, i, j0 + j) : none;
+      if (holds(BLU_PRIM_GT, x[j], top)) top = x[j];
+    }
+    V from = holds(BLU_PRIM_EQ, top, none) ? zero : top, shrink = function_of("exp", arith(BLU_PRIM_FSUB, before, from));
+    for (int l = 0; l < LANES; l++) sums[l] = arith(BLU_PRIM_FMUL, sums[l], shrink);
+    for (int64_t j = 0; j < n; j++) {
+      x[j] = function_of("exp", arith(BLU_PRIM_FSUB, x[j], from));
+      sums[j % LANES] = plus(sums[j % LANES], x[j]);
+    }
+    for (int64_t e = 0; e < a->dv; e++) {
+      V part = zero;
+      for (int64_t j = 0; j < n; j++) part = fma3(x[j], key_at(h, 2, a->dv, j0 + j, e), part);
+      value[e] = fma3(value[e], shrink, part);
+    }
+  }
+  for (int n = LANES / 2; n >= 1; n /= 2)
+    for (int l = 0; l < n; l++) sums[l] = plus(sums[l], sums[l + n]);
+  bool empty = holds(BLU_PRIM_EQ, sums[0], zero);
+  V by = masked && empty ? constant(NULL, h->t, 1) : sums[0];
+  int64_t row = (h->batch * a->g * a->r + h->head) * a->t + i;
+  if (logarithm) store(out, row, empty ? constant(NULL, h->t, masked ? 0 : NAN) : plus(top, function_of("log", sums[0])));
+  for (int64_t e = 0; e < a->dv && !logarithm; e++) store(out, row * a->dv + e, arith(BLU_PRIM_FDIV, value[e], by));
+  free(value);
+}
+
+/* The weight of a key, or the cotangent of its score. */
+static V weight_or_slope(const Heads *h, int64_t i, int64_t j, bool is_slope) {
+  V zero = constant(NULL, h->t, 0), scale = constant(NULL, h->t, h->a.scale), dp = zero;
+  V w = is_seen(h, i, j) ? function_of("exp", arith(BLU_PRIM_FSUB, score(h, i, j), query_at(h, 3, 1, i, 0))) : zero;
+  if (!is_slope) return w;
+  for (int64_t e = 0; e < h->a.dv; e++) dp = fma3(query_at(h, 5, h->a.dv, i, e), key_at(h, 2, h->a.dv, j, e), dp);
+  return arith(BLU_PRIM_FMUL, arith(BLU_PRIM_FMUL, w, arith(BLU_PRIM_FSUB, dp, query_at(h, 4, 1, i, 0))), scale);
+}
+
+/* What one head adds to its gradient of queries (0), keys (1) or values (2), out: chains over the other side's tiles. */
+static void attend_back(const Heads *h, int of, void *out) {
+  const BluAttention *a = &h->a;
+  int64_t n = of ? a->s : a->t, others = of ? a->t : a->s, tile = of ? QUERIES : KEYS, depth = of == 2 ? a->dv : a->d;
+  V *slope = malloc((size_t)(others + 1) * sizeof *slope);
+  for (int64_t x = 0; x < n; x++) {
+    for (int64_t y = 0; y < others; y++) slope[y] = weight_or_slope(h, of ? y : x, of ? x : y, of != 2);
+    for (int64_t e = 0; e < depth; e++) {
+      int64_t at = of ? ((h->batch * a->g + h->group) * n + x) * depth + e : ((h->batch * a->g * a->r + h->head) * n + x) * depth + e;
+      for (int64_t y0 = 0; y0 < others; y0 += tile) {
+        V part = constant(NULL, h->t, 0);
+        for (int64_t y = y0; y < others && y < y0 + tile; y++)
+          part = fma3(slope[y], of == 0 ? key_at(h, 1, depth, y, e) : query_at(h, of == 1 ? 0 : 5, depth, y, e), part);
+        store(out, at, plus(load(out, h->t, at), part));
+      }
+    }
+  }
+  free(slope);
+}
+
+static void attention(const BluSig *s, void *const *in, void *out) {
+  Heads h = {.a = blu_attention_of(s), .t = s->out.elem, .in = in};
+  int of = (int)blu_attr_int(&s->attrs, "of", -1);
+  if (h.a.mask >= 0) h.mask_type = &s->in[h.a.mask];
+  memset(out, 0, (size_t)(blu_type_count(&s->out) * blu_elem_bytes(s->out.elem)));
+  for (h.batch = 0; h.batch < h.a.b; h.batch++)
+    for (h.head = 0; h.head < h.a.g * h.a.r; h.head++) {
+      h.group = h.head / h.a.r;
+      if (of >= 0) attend_back(&h, of, out);
+      for (int64_t i = 0; i < h.a.t && of < 0; i++) attend_query(&h, i, s->out.rank == 3, out);
+    }
+}
+
 /* ---- sums in another order ---- */
 
 static bool is_sum(MlirOperation o, const BluOp *op) {
@@ -379,6 +488,7 @@ static void run(MlirOperation func, void *const *args, double (*noise)(void), vo
     if (moves) move_terms(terms_of(o, op, &s), &s, noise, in);
     if (op->rule->kind == BLU_KIND_REDUCE && !blu_is(o, "argmax")) reduce(o, &s, in[0], out);
     else if (op->rule->kind == BLU_KIND_MATMUL) multiply(&s, in[0], in[1], out);
+    else if (blu_attention_is_whole(o)) attention(&s, in, out);
     else if (blu_is(o, "cumsum")) running_sum(&s, in[0], out);
     else if (blu_is(o, "scatter_add")) add_rows(&s, in, out);
     else if (op->rule->move) moved(op, &s, in, out);
