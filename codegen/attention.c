@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 #include "codegen/product.h"
-#include "passes/strided.h"
 
 enum { Q, K, V, LSE, DELTA, CT, GRADS = 3 };
 enum { TERMS = 4 /* of an iteration of the innermost loop */, MOST_ROWS = 12 /* of a tile in registers */, BLOCK = 8 /* of a transposition */ };

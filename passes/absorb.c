@@ -3,7 +3,6 @@
  * whoever needs them. */
 #include <stdlib.h>
 #include "passes/kernel.h"
-#include "passes/strided.h"
 #include "passes_internal.h"
 
 enum { Q, K, V, LSE, DELTA, CT };

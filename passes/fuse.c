@@ -481,12 +481,13 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
-/* matmul_add_relu_64x256: what the kernel does, and over what. */
+/* matmul_add_relu_64x256: what the kernel does, and over what. Attention's says enough of it. */
 static void name_kernel(const Group *g, char *name, size_t size) {
   size_t n = 0;
-  for (int i = 0; i < g->n && i < 4; i++)
+  int named = g->kind == BLU_KERNEL_ATTENTION ? 1 : g->n;
+  for (int i = 0; i < named && i < 4; i++)
     n += (size_t)snprintf(name + n, size - n, "%s_", blu_op_of(g->anchor[i])->name);
-  if (g->n > 4) n += (size_t)snprintf(name + n, size - n, "and%d_", g->n - 4);
+  if (named > 4) n += (size_t)snprintf(name + n, size - n, "and%d_", named - 4);
   for (int i = 0; i < g->space.rank && n < size; i++)
     n += (size_t)snprintf(name + n, size - n, "%s%lld", i ? "x" : "", (long long)g->space.dim[i]);
   if (!g->space.rank) snprintf(name + n, size - n, "scalar");

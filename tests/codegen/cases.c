@@ -248,8 +248,8 @@ static void attention_case(Setting set, const AttentionCase *c, bool parts, cons
 static void attentions(Setting set) {
   static const AttentionCase cases[] = {
     {2, 2, 1, 70, 70, 8, 8, true, NULL}, {1, 2, 2, 100, 131, 17, 5, true, NULL}, {1, 1, 3, 33, 65, 16, 33, false, NULL}, {1, 1, 1, 193, 130, 3, 2, true, NULL},
-    {2, 1, 2, 7, 20, 5, 6, false, "7x20xi1"}, {1, 2, 1, 97, 64, 4, 20, true, "1x2x1x64xi1"}, {2, 2, 2, 3, 48, 33, 1, true, "2x1x3x1xi1"}, {1, 2, 2, 1, 77, 24, 24, true, NULL},
-    {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL}};
+    {2, 1, 2, 7, 20, 5, 6, false, "7x20xi1"}, {1, 2, 1, 97, 64, 4, 20, true, "1x2x1x64xi1"}, {2, 2, 2, 3, 48, 33, 1, true, "2x1x3x1xi1"},
+    {1, 2, 2, 1, 77, 24, 24, true, NULL}, {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL}};
   set.lo = -1.5, set.hi = 1.5, set.ihi = 2, set.tolerance = 1e-4; /* sums of some hundred terms of order 1, through exp */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     AttentionCase same = cases[i];
