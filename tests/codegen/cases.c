@@ -220,6 +220,85 @@ static void moves(Setting set) {
   }
 }
 
+/* Attention and its gradients: tiles that end early, groups of heads, masks of all kinds, depths that are no whole vectors. parts: queries, keys, values and
+ * the cotangent are parts of what products left, and the results go where products want them. */
+typedef struct { int b, g, r, t, s, d, dv; bool causal; const char *mask; } AttentionCase;
+
+static void attention_case(Setting set, const AttentionCase *c, bool parts, const char *elem) {
+  char text[8192], q[64], k[64], v[64], out[64], row[64], mask[96] = "", attrs[64], typed[96] = "";
+  size_t n = 0;
+  int h = c->g * c->r, wide = h * c->d + c->g * (c->d + c->dv);
+  snprintf(q, sizeof q, "tensor<%dx%dx%dx%d%s>", c->b, h, c->t, c->d, elem), snprintf(k, sizeof k, "tensor<%dx%dx%dx%d%s>", c->b, c->g, c->s, c->d, elem);
+  snprintf(v, sizeof v, "tensor<%dx%dx%dx%d%s>", c->b, c->g, c->s, c->dv, elem), snprintf(out, sizeof out, "tensor<%dx%dx%dx%d%s>", c->b, h, c->t, c->dv, elem);
+  snprintf(row, sizeof row, "tensor<%dx%dx%d%s>", c->b, h, c->t, elem);
+  if (c->mask) snprintf(mask, sizeof mask, ", %%m: tensor<%s>", c->mask), snprintf(typed, sizeof typed, ", tensor<%s>", c->mask);
+  const char *m = c->mask ? ", %m" : "", *masked = c->mask ? "masked_" : "";
+  snprintf(attrs, sizeof attrs, "causal = %s, scale = 0.4", c->causal ? "true" : "false");
+#define SAY(...) n += (size_t)snprintf(text + n, sizeof text - n, __VA_ARGS__)
+  if (parts) {
+    int at = 0;
+    SAY("func.func @f(%%x: tensor<%dx%dx%d%s>, %%y: tensor<%dx%dx%d%s>%s) -> (tensor<%dx%dx%dx%d%s>, tensor<%dx%dx%d%s>) {\n", c->b, c->t, wide, elem, c->b, c->t,
+        h * c->dv, elem, mask, c->b, c->t, h, c->dv, elem, c->b, c->t, wide, elem);
+    for (int i = 0; i < 3; i++) {
+      int heads = i ? c->g : h, depth = i == 2 ? c->dv : c->d, end = at + heads * depth;
+      SAY("%%s%d = blu.slice %%x {start = array<i64: 0, 0, %d>, stop = array<i64: %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", i, at, c->b, c->t, end,
+          c->b, c->t, wide, elem, c->b, c->t, end - at, elem);
+      SAY("%%r%d = blu.reshape %%s%d {shape = array<i64: %d, %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%dx%d%s>\n", i, i, c->b, c->t, heads, depth, c->b, c->t,
+          end - at, elem, c->b, c->t, heads, depth, elem);
+      SAY("%%%c = blu.transpose %%r%d {perm = array<i64: 0, 2, 1, 3>} : (tensor<%dx%dx%dx%d%s>) -> %s\n", "qkv"[i], i, c->b, c->t, heads, depth, elem, i == 0 ? q : i == 1 ? k : v);
+      at = end;
+    }
+    SAY("%%y4 = blu.reshape %%y {shape = array<i64: %d, %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%dx%d%s>\n", c->b, c->t, h, c->dv, c->b, c->t, h * c->dv, elem,
+        c->b, c->t, h, c->dv, elem);
+    SAY("%%c = blu.transpose %%y4 {perm = array<i64: 0, 2, 1, 3>} : (tensor<%dx%dx%dx%d%s>) -> %s\n", c->b, c->t, h, c->dv, elem, out);
+  } else {
+    SAY("func.func @f(%%q: %s, %%k: %s, %%v: %s, %%c: %s%s) -> (%s, %s, %s, %s, %s) {\n", q, k, v, out, mask, out, row, q, k, v);
+  }
+  SAY("%%o = blu.%sattention %%q, %%k, %%v%s {%s} : (%s, %s, %s%s) -> %s\n", masked, m, attrs, q, k, v, typed, out);
+  if (parts) SAY("%%ot = blu.transpose %%o {perm = array<i64: 0, 2, 1, 3>} : (%s) -> tensor<%dx%dx%dx%d%s>\n", out, c->b, c->t, h, c->dv, elem);
+  SAY("%%l = blu.%sattention_lse %%q, %%k%s {%s} : (%s, %s%s) -> %s\n", masked, m, attrs, q, k, typed, row);
+  SAY("%%p = blu.mul %%c, %%o : %s\n%%e = blu.sum %%p {axis = array<i64: 3>} : (%s) -> %s\n", out, out, row);
+  for (int i = 0; i < 3; i++)
+    SAY("%%d%d = blu.%sattention_grad %%q, %%k, %%v, %%l, %%e, %%c%s {%s, of = %d} : (%s, %s, %s, %s, %s, %s%s) -> %s\n", i, masked, m, attrs, i, q, k, v, row, row, out, typed,
+        i == 0 ? q : i == 1 ? k : v);
+  if (!parts) {
+    SAY("return %%o, %%l, %%d0, %%d1, %%d2 : %s, %s, %s, %s, %s\n}", out, row, q, k, v);
+    harness_check(&set, "%s", text);
+    return;
+  }
+  for (int i = 2; i >= 0; i--) {
+    int heads = i ? c->g : h, depth = i == 2 ? c->dv : c->d;
+    SAY("%%t%d = blu.transpose %%d%d {perm = array<i64: 0, 2, 1, 3>} : (%s) -> tensor<%dx%dx%dx%d%s>\n", i, i, i == 0 ? q : i == 1 ? k : v, c->b, c->t, heads, depth, elem);
+    SAY("%%w%d = blu.reshape %%t%d {shape = array<i64: %d, %d, %d>} : (tensor<%dx%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", i, i, c->b, c->t, heads * depth, c->b, c->t, heads,
+        depth, elem, c->b, c->t, heads * depth, elem);
+  }
+  SAY("%%kv = blu.concat %%w1, %%w2 {axis = 2} : (tensor<%dx%dx%d%s>, tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", c->b, c->t, c->g * c->d, elem, c->b, c->t, c->g * c->dv, elem,
+      c->b, c->t, c->g * (c->d + c->dv), elem);
+  SAY("%%all = blu.concat %%w0, %%kv {axis = 2} : (tensor<%dx%dx%d%s>, tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", c->b, c->t, h * c->d, elem, c->b, c->t, c->g * (c->d + c->dv),
+      elem, c->b, c->t, wide, elem);
+  SAY("return %%ot, %%all : tensor<%dx%dx%dx%d%s>, tensor<%dx%dx%d%s>\n}", c->b, c->t, h, c->dv, elem, c->b, c->t, wide, elem);
+  harness_check(&set, "%s", text);
+#undef SAY
+}
+
+static void attentions(Setting set) {
+  static const AttentionCase cases[] = {
+    {2, 2, 1, 70, 70, 8, 8, true, NULL}, {1, 2, 2, 100, 131, 17, 5, true, NULL}, {1, 1, 3, 33, 65, 16, 33, false, NULL}, {1, 1, 1, 193, 130, 3, 2, true, NULL},
+    {2, 1, 2, 7, 20, 5, 6, false, "7x20xi1"}, {1, 2, 1, 97, 64, 4, 20, true, "1x2x1x64xi1"}, {2, 2, 2, 3, 48, 33, 1, true, "2x1x3x1xi1"},
+    {1, 2, 2, 1, 77, 24, 24, true, NULL}, {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL}};
+  set.lo = -1.5, set.hi = 1.5, set.ihi = 2, set.tolerance = 1e-4; /* sums of some hundred terms of order 1, through exp */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    AttentionCase same = cases[i];
+    attention_case(set, &same, false, "xf32");
+    if (same.mask) continue; /* whose shape is said */
+    same.s = same.t; /* all parts of one tensor */
+    attention_case(set, &same, true, "xf32");
+  }
+  set.tolerance = 1e-12;
+  attention_case(set, &(AttentionCase){1, 2, 2, 20, 35, 9, 4, true, NULL}, false, "xf64");
+  attention_case(set, &(AttentionCase){1, 2, 2, 20, 20, 9, 4, true, NULL}, true, "xf64");
+}
+
 static void random_numbers(Setting set) {
   set.ihi = 1 << 30, set.tolerance = 2e-6;
   harness_check(&set, "func.func @f(%%k: tensor<i64>) -> (tensor<37x29xf32>, tensor<1000xf32>) {\n%%r = blu.uniform %%k {stream = 123456789012345, shape = array<i64: 37, 29>} : (tensor<i64>) -> tensor<37x29xf32>\n"
@@ -273,6 +352,7 @@ void cases_check(Setting set) {
   if (!set.device) swapped_products(set);
   fused(set);
   moves(ordered);
+  attentions(set);
   random_numbers(set);
   far_sines(ordered);
   if (!set.device) half_types(set);
