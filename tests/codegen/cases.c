@@ -132,6 +132,42 @@ static void products(Setting set) {
   harness_check(&set, "func.func @f(%%a: tensor<300x20xf32>) -> tensor<300x300xf32> {\n%%r = blu.matmul %%a, %%a {tb = true} : (tensor<300x20xf32>, tensor<300x20xf32>) -> tensor<300x300xf32>\nreturn %%r : tensor<300x300xf32>\n}");
 }
 
+/* Products c = a b^T as their transposes, whatever they cost: rows fewer than a tile's, columns that fill no vector, one block along k and several, a short
+ * last one, a chunk that ends with part of a tile, several groups; what follows the product reads a row, a column, a whole operand that the result may take
+ * the place of, or is nothing. */
+static void swapped_products(Setting set) {
+  static const struct { int batch, m, n, k; const char *type; } shape[] = {
+    {1, 1, 2, 1, "f32"}, {1, 1, 40, 7, "f32"}, {1, 3, 17, 30, "f32"}, {1, 16, 48, 256, "f32"}, {1, 25, 49, 257, "f32"}, {1, 48, 131, 100, "f32"},
+    {1, 17, 600, 70, "f32"}, {1, 7, 515, 514, "f32"}, {1, 40, 272, 520, "f32"}, {1, 50, 69, 1024, "f32"}, {1, 18, 701, 258, "f32"}, {3, 5, 23, 40, "f32"},
+    {2, 33, 50, 300, "f32"}, {1, 9, 21, 33, "f64"}, {1, 20, 67, 300, "f64"}};
+  set.cpu.swaps = true;
+  set.lo = -1, set.hi = 1;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+    int m = shape[i].m, n = shape[i].n;
+    const char *t = shape[i].type;
+    char a[64], b[64], c[64], product[256];
+    set.tolerance = strcmp(t, "f64") ? 4e-5 : 1e-13; /* 1024 terms of order 1 */
+    snprintf(a, sizeof a, "tensor<%dx%dx%dx%s>", shape[i].batch, m, shape[i].k, t);
+    snprintf(b, sizeof b, "tensor<%dx%dx%dx%s>", shape[i].batch, n, shape[i].k, t);
+    snprintf(c, sizeof c, "tensor<%dx%dx%dx%s>", shape[i].batch, m, n, t);
+    snprintf(product, sizeof product, "%%p = blu.matmul %%a, %%b {ta = false, tb = true} : (%s, %s) -> %s\n", a, b, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s) -> %s {\n%sreturn %%p : %s\n}", a, b, c, product, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s, %%x: tensor<%dx%s>, %%y: tensor<%dx%dx1x%s>) -> (%s, %s) {\n%s"
+          "%%v = blu.broadcast %%x {shape = array<i64: %d, %d, %d>} : (tensor<%dx%s>) -> %s\n"
+          "%%w = blu.broadcast %%y {shape = array<i64: %d, %d, %d>} : (tensor<%dx%dx1x%s>) -> %s\n"
+          "%%q = blu.add %%p, %%v : %s\n%%r = blu.mul %%q, %%w : %s\n%%s = blu.relu %%q : %s\nreturn %%r, %%s : %s, %s\n}",
+          a, b, n, t, shape[i].batch, m, t, c, c, product, shape[i].batch, m, n, n, t, c, shape[i].batch, m, n, shape[i].batch, m, t, c, c, c, c, c, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s, %%d: %s, %%e: %s) -> %s {\n"
+          "%%x = blu.matmul %%d, %%e {ta = false, tb = true} : (%s, %s) -> %s\n%s"
+          "%%r = blu.maximum %%x, %%p : %s\nreturn %%r : %s\n}", a, b, a, b, c, a, b, c, product, c, c);
+  }
+  Setting one_matrix = set; /* of a batch: its rows are the rows of one product */
+  one_matrix.tolerance = 2e-5;
+  harness_check(&one_matrix, "func.func @f(%%a: tensor<3x5x40xf32>, %%b: tensor<37x40xf32>) -> tensor<3x5x37xf32> {\n"
+        "%%r = blu.matmul %%a, %%b {ta = false, tb = true} : (tensor<3x5x40xf32>, tensor<37x40xf32>) -> tensor<3x5x37xf32>\n"
+        "return %%r : tensor<3x5x37xf32>\n}");
+}
+
 /* Chains with several stages, broadcasts of every kind, and values that are used again. */
 static void fused(Setting set) {
   set.lo = -2, set.hi = 2, set.tolerance = 3e-5; /* variance and division: errors of several ops */
@@ -281,6 +317,7 @@ static void half_types(Setting set) {
     reductions(set);
     set.rounding *= 2; /* the product, and its sum with another number */
     products(set);
+    swapped_products(set);
     set.rounding *= 4; /* chains of ten ops, each rounded */
     fused(set);
   }
@@ -312,6 +349,7 @@ void cases_check(Setting set) {
   casts(ordered);
   reductions(set);
   products(set);
+  if (!set.device) swapped_products(set);
   fused(set);
   moves(ordered);
   attentions(set);
