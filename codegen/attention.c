@@ -135,7 +135,7 @@ static bool is_backward(const Attend *x) { return x->has_grad[Q] || x->has_grad[
 static int64_t tiles_of(const Attend *x) { return (x->a.t + x->queries - 1) / x->queries; }
 
 /* Scratch memory: the areas of a tile, in elements. Tiles in registers may reach behind the last query. */
-typedef struct { int64_t q, ct, k_rows, v_rows, k_columns, v_columns, weights, slopes, out, most, shrink, sums, dq, dk, dv, delta, size; } Areas;
+typedef struct { int64_t q, ct, k_rows, v_rows, k_columns, v_columns, weights, slopes, out, most, shrink, tops, from, sums, dq, dk, dv, delta, size; } Areas;
 
 static int64_t area(int64_t *size, int64_t n) {
   int64_t first = *size;
@@ -154,7 +154,8 @@ static Areas areas_of(const Attend *x) {
     s.dq = area(&s.size, x->a.r * round_up(x->a.t, x->mr) * x->d), s.dk = area(&s.size, round_up(x->keys, x->mr) * x->d);
     s.dv = area(&s.size, round_up(x->keys, x->mr) * x->dv), s.delta = area(&s.size, x->a.r * x->a.t);
   } else {
-    s.out = area(&s.size, queries * x->dv), s.most = area(&s.size, queries), s.shrink = area(&s.size, queries);
+    s.out = area(&s.size, queries * x->dv), s.most = area(&s.size, queries + BLU_LANES), s.shrink = area(&s.size, queries + BLU_LANES);
+    s.tops = area(&s.size, BLU_LANES), s.from = area(&s.size, BLU_LANES);
     s.sums = area(&s.size, queries * BLU_LANES);
   }
   return s;
@@ -362,13 +363,11 @@ static Value head_of(const Attend *x, const Rows *r, const Place *p) { return ad
 
 /* ---- forward ---- */
 
-/* Scores of one query become weights, under the greatest one so far. */
-static void weigh(const Attend *x, const Areas *s, const Place *p, Value row, Value scores, Value width) {
+/* The scores of the query that is number `which` of MR become what they are times the scale, or -infinity where it doesn't see the key. */
+static void scale_scores(const Attend *x, const Areas *s, const Place *p, Value row, Value which, Value scores, Value width) {
   Kernel *k = x->k;
   Emit *e = &k->e;
-  Value seen = seen_keys(x, p, row), base = k->scratch, none = real(x, -INFINITY), scale = real(x, x->a.scale);
-  Value most_at = at(x, base, add(k, row, i64(k, s->most))), shrink_at = at(x, base, add(k, row, i64(k, s->shrink)));
-  Value sums_at = at(x, base, add(k, mul(k, row, BLU_LANES), i64(k, s->sums)));
+  Value seen = seen_keys(x, p, row), none = real(x, -INFINITY), scale = real(x, x->a.scale);
   Loop l;
   blu_loop_begin(e, &l, k->fn, i64(k, 0), width, BLU_LANES, 1, &none);
   Value score = product(x, blu_emit_load(e, x->elem, scores, l.i, BLU_LANES), scale), sees = visible(x, p, row, seen, l.i);
@@ -378,14 +377,31 @@ static void weigh(const Attend *x, const Areas *s, const Place *p, Value row, Va
   blu_loop_end(e, &l, &score);
   Value top = over_lanes(x, l.phi[0], false);
   e->lanes = 1;
-  Value before = get(x, most_at, 0);
-  top = greatest(x, top, before);
-  Value from = either(k, is_equal(x, top, -INFINITY), real(x, 0), top), shrink = function_of(x, "exp", difference(x, before, from));
+  put(x, top, at(x, k->scratch, add(k, which, i64(k, s->tops))), 0);
+  e->lanes = BLU_LANES;
+}
+
+/* The greatest scores so far of MR queries at once: what they were is shrunk by. The other lanes are queries whose turn comes; theirs stay. */
+static void raise_tops(const Attend *x, const Areas *s, Value row) {
+  Kernel *k = x->k;
+  Value most_at = at(x, k->scratch, add(k, row, i64(k, s->most))), tops_at = at(x, k->scratch, i64(k, s->tops));
+  Value before = get(x, most_at, 0), top = greatest(x, get(x, tops_at, 0), before);
+  Value from = either(k, is_equal(x, top, -INFINITY), real(x, 0), top);
   put(x, top, most_at, 0);
-  put(x, shrink, shrink_at, 0);
+  put(x, from, at(x, k->scratch, i64(k, s->from)), 0);
+  put(x, function_of(x, "exp", difference(x, before, from)), at(x, k->scratch, add(k, row, i64(k, s->shrink))), 0);
+}
+
+/* Scores become weights, and are added to the query's sums. */
+static void weigh(const Attend *x, const Areas *s, Value row, Value which, Value scores, Value width) {
+  Kernel *k = x->k;
+  Emit *e = &k->e;
+  e->lanes = 1;
+  Value from = get(x, at(x, k->scratch, add(k, which, i64(k, s->from))), 0), shrink = get(x, at(x, k->scratch, add(k, row, i64(k, s->shrink))), 0);
   e->lanes = BLU_LANES;
   from = splat(x, from);
-  Value sums = product(x, get(x, sums_at, 0), splat(x, shrink));
+  Value sums_at = at(x, k->scratch, add(k, mul(k, row, BLU_LANES), i64(k, s->sums))), sums = product(x, get(x, sums_at, 0), splat(x, shrink));
+  Loop l;
   blu_loop_begin(e, &l, k->fn, i64(k, 0), width, BLU_LANES, 1, &sums);
   Value weight = function_of(x, "exp", difference(x, blu_emit_load(e, x->elem, scores, l.i, BLU_LANES), from));
   blu_emit_store(e, x->elem, weight, scores, l.i, BLU_LANES);
@@ -434,7 +450,8 @@ static void forward(const Attend *x, const Areas *s) {
   p.first = mul(k, sub(k, i64(k, tiles - 1), remainder_of(k, piece.i, tiles)), x->queries); /* of a causal attention the last have most to do */
   p.rows = least(k, sub(k, i64(k, x->a.t), p.first), i64(k, x->queries));
   take_rows(x, &q, head_of(x, &q, &p), p.first, p.rows, p.rows, x->a.d, queries);
-  fill(x, at(x, base, i64(k, s->most)), x->queries, -INFINITY);
+  fill(x, at(x, base, i64(k, s->most)), x->queries + BLU_LANES, -INFINITY);
+  fill(x, at(x, base, i64(k, s->tops)), BLU_LANES, -INFINITY);
   fill(x, at(x, base, i64(k, s->sums)), x->queries * BLU_LANES, 0);
   if (x->has_out) fill(x, at(x, base, i64(k, s->out)), x->queries * x->dv, 0);
   Value end = i64(k, x->a.s);
@@ -447,7 +464,11 @@ static void forward(const Attend *x, const Areas *s) {
   multiply(x, (Left){at_row(x, queries, row.i, x->d), x->d, 1}, (Area){at(x, base, i64(k, s->k_columns)), x->keys}, i64(k, x->a.d),
            (Area){scores, x->keys}, width, STORED, NULL);
   blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, x->mr), 1, 0, NULL);
-  weigh(x, s, &p, add(k, row.i, l.i), at_row(x, scores, l.i, x->keys), width);
+  scale_scores(x, s, &p, add(k, row.i, l.i), l.i, at_row(x, scores, l.i, x->keys), width);
+  blu_loop_end(e, &l, NULL);
+  raise_tops(x, s, row.i);
+  blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, x->mr), 1, 0, NULL);
+  weigh(x, s, add(k, row.i, l.i), l.i, at_row(x, scores, l.i, x->keys), width);
   blu_loop_end(e, &l, NULL);
   if (x->has_out)
     multiply(x, (Left){scores, x->keys, 1}, (Area){at(x, base, i64(k, s->v_rows)), x->dv}, width,
