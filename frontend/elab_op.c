@@ -374,7 +374,11 @@ static bool place_argument(BluElab *E, const BluOp *op, const BluOperand *arg, B
   }
   BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, arg->name.span, "`%s` has no argument `%s`", blu_op_text(op),
                               arg->name.text);
+  const char *list = "";
+  for (int k = 0; k < op->nattr; k++)
+    list = blu_arena_print(E->arena, "%s%s`%s`", list, k == 0 ? "" : k == op->nattr - 1 ? " and " : ", ", op->attr[k].name);
   if (near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
+  else if (op->nattr) blu_diag_help(d, "what it takes by name: %s", list);
   return false;
 }
 
