@@ -89,7 +89,7 @@ static BluVal call_truncated_normal(BluElab *E, const BluBuiltin *self, BluOpera
 BluVal blu_builtin_fill(BluElab *E, const BluInit *init, BluOperand *args, int n, BluSpan at) {
   BluType t = {.elem = blu_elab_float(E)};
   const char *name = init->kind != INIT_FILL ? "a distribution" : init->a != 0 ? "ones" : "zeros";
-  if (!blu_elab_dims(E, name, args, n, &t)) return blu_val_unknown;
+  if (!blu_elab_dims(E, name, args, n, &t) || !blu_elab_bounded(E, &t, at)) return blu_val_unknown;
   if (init->kind != INIT_FILL) return blu_elab_random(E, init, &t, at);
   BluOperand fill = {.val = blu_val_real(init->a), .span = at};
   MlirValue v;

@@ -100,7 +100,9 @@ static BluVal eval_member(BluElab *E, BluScope *s, const BluExpr *e) {
                                                : NULL;
   if (of.val.kind == VAL_UNKNOWN) return blu_val_unknown;
   if (!in) {
-    blu_elab_error(E, BLU_E_UNKNOWN_MEMBER, name->span, "%s has no members", blu_val_describe(E, &of.val));
+    BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_MEMBER, name->span, "%s has no members", blu_val_describe(E, &of.val));
+    const char *f = !strcmp(name->text, "T") ? "transpose" : name->text;
+    if (blu_scope_find_here(E->builtins, f)) blu_diag_help(d, "operations are functions: `%s(%s)`", f, blu_elab_written(E, &of, true));
     return blu_val_unknown;
   }
   BluBinding *b = blu_scope_find_here(in, name->text);

@@ -253,6 +253,8 @@ bool blu_elab_slot_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluSlot *
 void blu_elab_precision(BluElab *E, BluScope *file, const BluDecl *train);
 /* A type all of whose dimensions are known in the scope. */
 bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out);
+/* Whether t is small enough for a tensor; reported if not. */
+bool blu_elab_bounded(BluElab *E, const BluType *t, BluSpan at);
 /* Fits an argument to a parameter's type: binds dimension variables in s, converts numbers. UNKNOWN after an error. */
 BluVal blu_elab_fit(BluElab *E, BluScope *s, const BluParam *p, BluRest *rest, const BluOperand *arg);
 /* Fits the body's value to the signature's results. */

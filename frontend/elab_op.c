@@ -130,6 +130,17 @@ static void no_broadcast(BluElab *E, const BluType *a, const BluType *b, int i, 
   if (!suggest(E, d, a, b, x, y) && reason) blu_diag_help(d, "%s", reason);
 }
 
+/* `broadcast(x, B, N)` for the shape of a, its unit dimensions stretched to b's: what takes all pairs says so. */
+static const char *repeated(BluElab *E, const BluOperand *v, const BluType *a, const BluType *b) {
+  const char *text = blu_arena_print(E->arena, "broadcast(%s", blu_elab_written(E, v, true));
+  for (int i = 0; i < a->rank; i++) {
+    const BluType *t = a->unit[i] && a->dim[i] == 1 ? b : a;
+    text = t->name[i] ? blu_arena_print(E->arena, "%s, %s", text, t->name[i])
+                      : blu_arena_print(E->arena, "%s, %lld", text, (long long)t->dim[i]);
+  }
+  return blu_arena_print(E->arena, "%s)", text);
+}
+
 static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluOperand *x, const BluOperand *y,
                             BluSpan at) {
   int stretched_a = -1, stretched_b = -1;
@@ -156,6 +167,7 @@ static bool join_equal_rank(BluElab *E, BluType *a, const BluType *b, const BluO
                                   blu_type_text(E, a), blu_type_text(E, b), stretched_a, stretched_b);
       blu_diag_label(d, x->span, "%s", blu_type_text(E, a));
       blu_diag_label(d, y->span, "%s", blu_type_text(E, b));
+      blu_diag_help(d, "if every combination is meant, repeat one of them: `%s`", repeated(E, x, a, b));
       return false;
     }
     if (stretch_a) out.dim[i] = b->dim[i], out.name[i] = b->name[i], out.unit[i] = b->unit[i];
@@ -362,7 +374,11 @@ static bool place_argument(BluElab *E, const BluOp *op, const BluOperand *arg, B
   }
   BluDiag *d = blu_elab_error(E, BLU_E_UNKNOWN_ARGUMENT, arg->name.span, "`%s` has no argument `%s`", blu_op_text(op),
                               arg->name.text);
+  const char *list = "";
+  for (int k = 0; k < op->nattr; k++)
+    list = blu_arena_print(E->arena, "%s%s`%s`", list, k == 0 ? "" : k == op->nattr - 1 ? " and " : ", ", op->attr[k].name);
   if (near.best) blu_diag_help(d, "did you mean `%s`?", near.best);
+  else if (op->nattr) blu_diag_help(d, "what it takes by name: %s", list);
   return false;
 }
 

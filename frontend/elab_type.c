@@ -55,6 +55,16 @@ static bool too_many(BluElab *E, BluSpan at) {
   return false;
 }
 
+/* Ops refuse to make larger tensors; this asks one of them about what comes from outside. */
+bool blu_elab_bounded(BluElab *E, const BluType *t, BluSpan at) {
+  BluWhy why = {.operand = -1};
+  BluSig s = {.attrs = blu_attr_set_ints((BluAttrs){0}, "shape", t->rank, t->dim)};
+  s.attrs = blu_attr_set_type(blu_attr_set_real(s.attrs, "value", 0), "elem", t->elem);
+  if (blu_infer(blu_op_find("constant"), &s, &why)) return true;
+  blu_elab_error(E, BLU_E_DIMENSION, at, "%s", why.text);
+  return false;
+}
+
 /* The name and unit of a dimension as a function's caller knows them: those of its argument for a dimension variable;
  * names of the function's own surroundings mean nothing there, unless they stand at the top of a file. */
 static void as_caller_knows(BluElab *E, BluScope *s, const BluDim *dim, const char **name, bool *unit) {
@@ -97,7 +107,7 @@ static bool type_of(BluElab *E, BluScope *s, const BluTypeExpr *t, const BluRest
       if (result) as_caller_knows(E, s, d, &out->name[k], &out->unit[k]);
     }
   }
-  return true;
+  return blu_elab_bounded(E, out, t->span);
 }
 
 bool blu_elab_type(BluElab *E, BluScope *s, const BluTypeExpr *t, BluType *out) {

@@ -56,6 +56,25 @@ static const char *without_article(const char *s) {
   return !strncmp(s, "a ", 2) ? s + 2 : !strncmp(s, "an ", 3) ? s + 3 : s;
 }
 
+/* Is this what a token's span holds? False for a line of more than ASCII, whose columns are not bytes. */
+static bool reads(BluSpan at, const char *text) {
+  size_t n, length = strlen(text);
+  if (!at.src || at.line != at.end_line || (size_t)(at.end_col - at.col) != length) return false;
+  const char *line = blu_source_line(at.src, at.line, &n);
+  for (size_t i = 0; i < n; i++)
+    if ((unsigned char)line[i] >= 0x80) return false;
+  return (size_t)(at.end_col - 1) <= n && !strncmp(line + at.col - 1, text, length);
+}
+
+/* What programmers of other languages write, at the place where it stops to be Blu. */
+static void other_language(BluParser *p, BluDiag *d, const char *found, const char *const *expected, int n, bool starts) {
+  if (reads(p->last, "return")) blu_diag_help(d, "the value of a function is the last expression of its body: there is no `return`");
+  else if (!found) return;
+  else if (starts && !strcmp(found, "'*'") && reads(p->last, "*")) blu_diag_help(d, "a power is written `x ^ y`");
+  else if (starts && !strcmp(found, "'='")) blu_diag_help(d, "a variable, declared by `var x = ...`, takes a new value by `x = x + ...`");
+  else if (!strcmp(found, "','") && n == 1 && has(expected, n, "'='")) blu_diag_help(d, "several names stand in brackets: `let (a, b) = ...`");
+}
+
 void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const char *const *expected, int n) {
   if (p->stopped || p->bad_line == at.line) return;
   if (p->bad_line && p->bad_line == p->last.line) return;
@@ -88,6 +107,7 @@ void blu_parse_unexpected(BluParser *p, BluSpan at, const char *found, const cha
     blu_diag_help(d, "`if` is no operand: put it in brackets, `(if c { a } else { b })`");
   else if (found && found[0] == '`' && found[1] >= 'a' && found[1] <= 'z' && has(expected, n, "a name"))
     blu_diag_help(d, "%s is a reserved word and can't be a name", found);
+  else other_language(p, d, found, expected, n, starts);
 }
 
 BluFile *blu_parse(BluArena *a, const BluSource *s, BluDiags *ds) {

@@ -4,10 +4,13 @@
  * split; `shuffle = 0` keeps the order of the files; `drop_last = 1` leaves out an epoch's last, partial batch. */
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "data_internal.h"
+#include "half.h"
 
 static const BluDataSource *const sources[] = {&blu_data_idx, &blu_data_npy, &blu_data_csv, &blu_data_text,
                                                &blu_data_tokens};
@@ -161,6 +164,31 @@ bool blu_data_fetch(BluError *err, const BluData *data, const BluFunction *funct
   BluError why;
   if (!blu_data_unchanged(&why, data)) *err = why;
   return false;
+}
+
+const BluSlot *blu_data_not_finite(const BluData *data, const BluFunction *function, const int64_t *index, int64_t rows, int64_t *example,
+                                   double *value) {
+  const BluSlot *found = NULL;
+  for (int64_t i = 0; !found && i < function->slots; i++) {
+    const BluSlot *slot = &function->slot[i];
+    bool real = slot->dtype == BLU_DTYPE_F32 || slot->dtype == BLU_DTYPE_F64 || blu_half_is(slot->dtype);
+    if (slot->role != BLU_ROLE_DATA || !real) continue;
+    int64_t count = blu_slot_count(slot) / slot->dim[0], bytes = blu_dtype_bytes(slot->dtype);
+    char *row = blu_new(count, (size_t)bytes);
+    for (int64_t k = 0; !found && k < rows; k++) {
+      if (!data->source->fetch(data->state, slot, row, index + k, 1)) continue;
+      for (int64_t n = 0; !found && n < count; n++) {
+        union { float f; double d; uint16_t h; } v;
+        memcpy(&v, row + n * bytes, (size_t)bytes);
+        *value = slot->dtype == BLU_DTYPE_F32 ? (double)v.f : slot->dtype == BLU_DTYPE_F64 ? v.d : blu_half_number(slot->dtype, v.h);
+        if (isfinite(*value)) continue;
+        found = slot;
+        *example = index[k];
+      }
+    }
+    free(row);
+  }
+  return found;
 }
 
 bool blu_data_unchanged(BluError *err, const BluData *data) {

@@ -175,6 +175,9 @@ bool blu_data_open(BluError *err, BluData *data, const BluProgram *program, cons
  * zeros. The DATA slots share their leading dimension. Error: a file was changed, so that a value doesn't fit. */
 bool blu_data_fetch(BluError *err, const BluData *data, const BluFunction *function, BluPool *pool,
                     const int64_t *index, int64_t rows);
+/* The DATA slot of which one of the examples index[0, rows) holds a NaN or infinity, the number of the first that does, and the value; NULL: none. */
+const BluSlot *blu_data_not_finite(const BluData *data, const BluFunction *function, const int64_t *index, int64_t rows, int64_t *example,
+                                   double *value);
 bool blu_data_unchanged(BluError *err, const BluData *data);
 void blu_data_close(BluData *data);
 

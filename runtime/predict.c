@@ -117,6 +117,19 @@ static bool shape_rows(BluError *err, const Predict *p, Input *in) {
   return blu_array_check(err, a, &flat);
 }
 
+/* A word that names neither an input nor a file: what was meant? False: none of these, and the file is missed. */
+static bool refuse_word(BluError *err, const Predict *p, const char *word, const char *equals) {
+  if (!access(word, F_OK)) return false;
+  if (!strcmp(word, p->entry->name)) return blu_error_set(err, "'%s' is an entry: --entry %s runs it, and its inputs are files", word, word), true;
+  if (!equals || memchr(word, '/', (size_t)(equals - word)) || memchr(word, '.', (size_t)(equals - word))) return false;
+  char *name = blu_text_print("%.*s", (int)(equals - word), word);
+  BluGuess guess = {.word = name};
+  for (int i = 0; i < p->inputs; i++) blu_guess_add(&guess, p->input[i].slot->name);
+  blu_error_set(err, "'%s': entry %s has no input '%s'%s", word, p->entry->name, name, blu_guess_hint(&guess));
+  free(name);
+  return true;
+}
+
 static bool open_input(BluError *err, Predict *p, const char *word, int64_t seconds) {
   const char *equals = strchr(word, '='), *path = word;
   Input *in = NULL;
@@ -125,6 +138,7 @@ static bool open_input(BluError *err, Predict *p, const char *word, int64_t seco
     if (length == (size_t)(equals - word) && !memcmp(p->input[i].slot->name, word, length)) in = &p->input[i];
   }
   if (in) path = equals + 1;
+  else if (refuse_word(err, p, word, equals)) return false;
   for (int i = 0; !in && i < p->inputs; i++)
     if (!p->input[i].array.path) in = &p->input[i];
   if (!in || in->array.path)

@@ -78,7 +78,7 @@ bool blu_train_state_values(BluError *err, const BluProgram *program, const BluO
 /* Copies the model's own state to the room behind the arena, or back, if micro-batches change it. */
 bool blu_train_keep_state(BluError *err, BluTrainer *t, bool back);
 /* True if the loss and all gradients of the step just computed are finite; else says in `err` what is not. */
-bool blu_train_finite(BluError *err, const BluTrainer *t);
+bool blu_train_finite(BluError *err, BluTrainer *t);
 /* Is the loss of the step just computed finite? */
 bool blu_train_finite_loss(const BluTrainer *t);
 /* Reports a loss far above those before it. */

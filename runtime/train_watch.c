@@ -11,12 +11,23 @@ bool blu_train_finite_loss(const BluTrainer *t) {
   return !loss || (isfinite(loss->sum) && isfinite(loss->weight));
 }
 
-bool blu_train_finite(BluError *err, const BluTrainer *t) {
+/* A NaN has a sign, which says nothing. */
+static double unsigned_nan(double x) { return isnan(x) ? (double)NAN : x; }
+
+/* Broken examples are the first thing to look for. */
+static void name_data(BluError *err, BluTrainer *t) {
+  int64_t rows = blu_train_rows(t, t->step, t->index), example;
+  double value;
+  const BluSlot *slot = blu_data_not_finite(&t->data, t->train, t->index, rows, &example, &value);
+  if (slot) blu_error_add(err, " the data '%s' holds %g in its example %" PRId64 " (from 0);", slot->name, unsigned_nan(value), example);
+}
+
+bool blu_train_finite(BluError *err, BluTrainer *t) {
   const BluFunction *f = t->update ? t->update : t->train;
   const BluMeter *loss = blu_meter_find(t->now, t->meters, "loss");
   blu_error_set(err, "step %" PRId64 ":", t->step + 1);
   bool good = blu_train_finite_loss(t);
-  if (!good) blu_error_add(err, " the loss is %g;", isfinite(loss->sum) ? loss->weight : loss->sum);
+  if (!good) blu_error_add(err, " the loss is %g;", unsigned_nan(isfinite(loss->sum) ? loss->weight : loss->sum));
   for (int64_t i = 0; i < f->slots; i++) {
     const BluSlot *slot = &f->slot[i];
     if (slot->role != BLU_ROLE_SQUARES && slot->role != BLU_ROLE_NORM) continue;
@@ -24,10 +35,11 @@ bool blu_train_finite(BluError *err, const BluTrainer *t) {
     if (isfinite(value)) continue;
     good = false;
     if (slot->role == BLU_ROLE_SQUARES)
-      blu_error_add(err, " the gradient of '%s' is not finite (its sum of squares is %g);", slot->name, value);
-    else blu_error_add(err, " the norm of the gradients is %g;", value);
+      blu_error_add(err, " the gradient of '%s' is not finite (its sum of squares is %g);", slot->name, unsigned_nan(value));
+    else blu_error_add(err, " the norm of the gradients is %g;", unsigned_nan(value));
     break;
   }
+  if (!good) name_data(err, t);
   return good;
 }
 

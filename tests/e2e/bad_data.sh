@@ -63,4 +63,42 @@ one_line '^error: cannot create folder good.run/metrics.jsonl/run: Not a directo
 make label8 28 28 8
 run 1 ./nine eval --data label8 --out good.run
 complains '^error: good.run/step-[0-9]+/model.safetensors does not fit this program:'
+# a NaN among the examples is no shape or label to be checked: the step that reads it names it, without a sign, and stays out
+cat > line.blu <<'END'
+import nn;
+import optim;
+let fc = nn.Linear(2, 1);
+train (x: f32[4, 2], y: f32[4]) from npy(shuffle = 0) {
+  let d = reshape(fc(x), 4) - y;
+  loss = d * d;
+  optimizer = optim.sgd(0.1);
+  epochs = 1;
+}
+entry value(x: f32[1, 2]) -> f32[1] { reshape(fc(x), 1) }
+END
+compile line.blu -o line
+cat > maker.blu <<'END'
+entry holed(x: f32[1, 2]) -> f32[1, 2] { where(x == 7, sqrt(-x), x) }
+entry first(x: f32[1, 2]) -> f32[1] { x[:, 0] }
+END
+compile maker.blu -o maker
+mkdir holes lines
+for i in 1 2 3 4 5 6 8 9 10 11; do echo "$i,0.5"; done > rows.csv
+sed '7s/.*/7,0.5/' rows.csv > seven.csv
+for name in lines holes; do
+  run 0 ./maker predict --entry first rows.csv --output $name/y.npy
+  run 0 ./maker predict --entry holed $([ $name = holes ] && echo seven.csv || echo rows.csv) --output $name/x.npy
+done
+run 1 ./line train --data holes --out holes.run --quiet --eval-every 0
+one_line "^error: step 2: the loss is nan; the gradient of 'weight' .*; the data 'x' holds nan in its example 6 \(from 0\); parameters are left"
+run 0 ./line train --data lines --out lines.run --quiet --eval-every 0
+# what predict is given that is no file
+run 0 ./line predict --out lines.run --entry value rows.csv
+run 1 ./line predict --out lines.run --entry value value rows.csv
+one_line "^error: 'value' is an entry: --entry value runs it"
+run 1 ./line predict --out lines.run --entry value y=rows.csv
+one_line "^error: 'y=rows.csv': entry value has no input 'y'"
+run 1 ./line predict --out lines.run --entry value rows.npy
+one_line '^error: rows.npy: No such file'
+
 finish
