@@ -192,8 +192,10 @@ static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValue
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, skip, i64(k, p->mr), 1, 0, NULL);
   begin_row(k, add(k, row, l.i));
-  for (int c = 0; c < valid; c += p->lanes)
-    store_vector(k, p, tile, add(k, mul(k, l.i, p->nr), i64(k, c)), add(k, column, i64(k, c)), p->lanes, valid - c > p->lanes ? p->lanes : valid - c);
+  for (int c = 0, lanes; c < valid; c += lanes) {
+    lanes = p->nr - c >= BLU_LANES && valid - c > p->lanes ? BLU_LANES : p->lanes; /* two registers, whose operations hide each other's latency */
+    store_vector(k, p, tile, add(k, mul(k, l.i, p->nr), i64(k, c)), add(k, column, i64(k, c)), lanes, valid - c > lanes ? lanes : valid - c);
+  }
   blu_loop_end(&k->e, &l, NULL);
   k->e.lanes = BLU_LANES;
 }

@@ -9,7 +9,8 @@
 
 enum {
   PIECE = 8192,         /* elements */
-  SHORT_ROW = 16 << 10  /* bytes: two rows of all operands stay in the first cache */
+  SHORT_ROW = 16 << 10, /* bytes: two rows of all operands stay in the first cache */
+  FAR_RESULT = 1 << 18  /* bytes: a larger result isn't in the second cache when it is stored, since other tensors were there */
 };
 
 int blu_rows_stage(Kernel *k, MlirValue v) {
@@ -138,13 +139,25 @@ static bool choose_kept(Kernel *k, const Reduction *red, int nred, int stages, K
 
 /* ---- a stage: one pass over the columns of a row ---- */
 
-typedef struct { Reduction *red; int nred, stage; bool stores; const Kept *kept; State state[BLU_KERNEL_STATES]; } Stage;
+/* asks: for the places of results, which the next stage stores. */
+typedef struct { Reduction *red; int nred, stage; bool stores, asks; const Kept *kept; State state[BLU_KERNEL_STATES]; } Stage;
 
 static LLVMValueRef kept_place(const Kernel *k, const Kept *kept) { return k->place[k->nin + kept->result]; }
+
+/* Asks for the places of this point's results that are far. */
+static void prefetch_results(Kernel *k) {
+  LLVMValueRef at = blu_kernel_linear(k);
+  for (int i = 0; i < k->nout; i++) {
+    BluType t = blu_value_type(blu_kernel_result(k, i));
+    if (blu_rows_result_view(k, blu_kernel_result(k, i)).kind != BLU_VIEW_FULL || blu_type_count(&t) * blu_elem_bytes(t.elem) <= FAR_RESULT) continue;
+    blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t.elem), k->place[k->nin + i], &at, 1, ""), 1);
+  }
+}
 
 /* At the current point: reductions of this stage take their operand; results of the last stage are stored. */
 static void point(Kernel *k, const Stage *st, State *state) {
   blu_kernel_forget(k, LEVEL_POINT);
+  if (st->asks) prefetch_results(k);
   const Kept *kept = st->kept;
   if (kept && kept->stage < st->stage) {
     BluElem elem = blu_value_type(kept->value).elem;
@@ -287,6 +300,8 @@ static void one_row(Kernel *k, Reduction *red, int nred, LLVMValueRef from, LLVM
   bool keeps = choose_kept(k, red, nred, stages, &kept);
   for (int s = 0; s < stages; s++) {
     Stage st = {.red = red, .nred = nred, .stage = s, .stores = stores && s == stages - 1, .kept = keeps ? &kept : NULL};
+    /* The first stage asks for the next row; the one before the last has nothing to wait for. Of longer rows the lines would be gone again. */
+    st.asks = stores && s > 0 && s == stages - 2 && blu_space_columns(&k->info.space) * (int64_t)sizeof(float) <= SHORT_ROW;
     stage(k, &st, from, to);
   }
   blu_kernel_enter(k, LEVEL_ROW, 1);

@@ -15,8 +15,8 @@ static bool infer_activation(BluSig *s, BluWhy *why) { return blu_require_float(
     c->out[i] = (expression);                                                   \
   }
 static void ref_gelu(BluRefCall *c) { EACH(x * 0.5 * (1 + erf(x * blu_rounded(e, ROOT_HALF)))) }
-static void ref_gelu_tanh(BluRefCall *c) { EACH(0.5 * x * (1 + tanh(blu_rounded(e, ROOT_2_PI) * x * (1 + blu_rounded(e,
-    CUBIC) * x * x)))) }
+/* 1 + tanh(u) = 2 / (1 + exp(-2 u)), which keeps its digits where tanh is nearly -1. */
+static void ref_gelu_tanh(BluRefCall *c) { EACH(x / (1 + exp(-2 * blu_rounded(e, ROOT_2_PI) * x * (1 + blu_rounded(e, CUBIC) * x * x)))) }
 static void ref_silu(BluRefCall *c) { EACH(x / (1 + exp(-x))) }
 
 static MlirValue mul(BluBuilder *b, MlirValue x, MlirValue y) { return blu_build2(b, "mul", x, y); }
