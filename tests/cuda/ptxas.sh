@@ -13,7 +13,7 @@ compile() { # ARCHS MODEL, options of bluc..
   shift 2
   if ! "$bluc" --target=cuda --arch="$archs" --emit=ptx "$@" "$model" -o "$scratch/ptx" 2> "$scratch/said"; then
     echo "FAIL $model for $archs:"; cat "$scratch/said"; failed=1
-  elif ! grep -q '^// .*; [0-9][0-9]*, [0-9][0-9]*$' "$scratch/ptx"; then
+  elif ! grep -q '^// .*; [0-9][0-9]*, [0-9][0-9]*, [0-9][0-9]*$' "$scratch/ptx"; then
     echo "FAIL $model for $archs: no registers are told"; failed=1
   elif grep '^// [a-z_]*attention.*; [0-9][0-9]*, [1-9]' "$scratch/ptx"; then
     echo "FAIL $model for $archs: what attention has in registers goes to memory"; failed=1
