@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 #include "codegen/product.h"
-#include "passes/strided.h"
 
 enum { Q, K, V, LSE, DELTA, CT, GRADS = 3 };
 enum { TERMS = 4 /* of an iteration of the innermost loop */, MOST_ROWS = 12 /* of a tile in registers */, BLOCK = 8 /* of a transposition */ };
@@ -84,9 +83,8 @@ static Rows rows_from(Kernel *k, const BluStrided *s, const BluType *t, Value pl
   return r;
 }
 
-/* An operand, which fuse.c leaves where blu_strided_part finds it. */
-static Rows operand_of(const Attend *x, int i) {
-  MlirValue v = mlirOperationGetOperand(x->op, i);
+/* What fuse.c leaves where blu_strided_part finds it. */
+static Rows rows_of(const Attend *x, MlirValue v) {
   BluType t = blu_value_type(v);
   BluStrided s;
   bool is_part = blu_strided_part(v, (MlirValue){0}, &s);
@@ -94,6 +92,8 @@ static Rows operand_of(const Attend *x, int i) {
   (void)is_part;
   return rows_from(x->k, &s, &t, x->k->place[mlirBlockArgumentGetArgNumber(s.whole)], blu_value_type(s.whole).elem);
 }
+
+static Rows operand_of(const Attend *x, int i) { return rows_of(x, mlirOperationGetOperand(x->op, i)); }
 
 /* A result of the family, in the kernel's result that it is, or is part of. */
 static bool result_of(Kernel *k, MlirValue v, Rows *r) {
@@ -151,7 +151,7 @@ static Areas areas_of(const Attend *x) {
   s.v_rows = area(&s.size, x->keys * x->dv), s.weights = area(&s.size, (back ? queries : x->mr) * x->keys);
   if (back) {
     s.ct = area(&s.size, queries * x->dv), s.v_columns = area(&s.size, x->keys * x->dv), s.slopes = area(&s.size, queries * x->keys);
-    s.dq = area(&s.size, round_up(x->a.t, x->mr) * x->d), s.dk = area(&s.size, round_up(x->keys, x->mr) * x->d);
+    s.dq = area(&s.size, x->a.r * round_up(x->a.t, x->mr) * x->d), s.dk = area(&s.size, round_up(x->keys, x->mr) * x->d);
     s.dv = area(&s.size, round_up(x->keys, x->mr) * x->dv), s.delta = area(&s.size, x->a.r * x->a.t);
   } else {
     s.out = area(&s.size, queries * x->dv), s.most = area(&s.size, queries), s.shrink = area(&s.size, queries);
@@ -461,16 +461,35 @@ static void forward(const Attend *x, const Areas *s) {
 
 /* ---- backward ---- */
 
-/* For each query of the heads that share a head of keys: how much its weights' cotangents are worth together. */
+/* For each query how much its weights' cotangents are worth together: an operand, or (fuse.c leaves the ops here) the sum of cotangent times result. */
 static void take_deltas(const Attend *x, const Areas *s, const Place *p, Value which) {
   Kernel *k = x->k;
   Emit *e = &k->e;
-  Rows from = operand_of(x, DELTA);
-  Value head = head_of(x, &from, p);
+  MlirOperation made = blu_def(mlirOperationGetOperand(x->op, DELTA)), products = mlirOperationIsNull(made) ? made : blu_def(mlirOperationGetOperand(made, 0));
+  Rows from[2] = {{0}};
+  Value head[2] = {NULL};
+  for (int i = 0; i < (mlirOperationIsNull(made) ? 1 : 2); i++) {
+    from[i] = mlirOperationIsNull(made) ? operand_of(x, DELTA) : rows_of(x, mlirOperationGetOperand(products, i));
+    head[i] = head_of(x, &from[i], p);
+  }
   Loop l;
   blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, x->a.t), 1, 0, NULL);
+  Value row[2] = {add(k, head[0], mul(k, l.i, from[0].row)), head[1] ? add(k, head[1], mul(k, l.i, from[1].row)) : NULL}, v;
+  if (mlirOperationIsNull(made)) {
+    e->lanes = 1;
+    v = blu_emit_load(e, from[0].elem, from[0].at, row[0], 1);
+    e->lanes = BLU_LANES;
+  } else {
+    v = real(x, 0);
+    for (int64_t c = 0; c < x->a.dv; c += BLU_LANES) {
+      int count = x->a.dv - c < BLU_LANES ? (int)(x->a.dv - c) : BLU_LANES;
+      Value both[2];
+      for (int i = 0; i < 2; i++) both[i] = blu_emit_load(e, from[i].elem, from[i].at, add(k, row[i], i64(k, c)), count);
+      v = sum(x, v, product(x, both[0], both[1]));
+    }
+    v = over_lanes(x, v, true);
+  }
   e->lanes = 1;
-  Value v = blu_emit_load(e, from.elem, from.at, add(k, head, mul(k, l.i, from.row)), 1);
   blu_emit_store(e, x->elem, v, at(x, k->scratch, i64(k, s->delta)), add(k, mul(k, which, x->a.t), l.i), 1);
   e->lanes = BLU_LANES;
   blu_loop_end(e, &l, NULL);

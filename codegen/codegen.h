@@ -12,6 +12,7 @@ typedef struct {
   int level, vector_bits;
   int64_t cache[2];   /* bytes of the first and second cache of a core: how products are cut, never what they give */
   char tune[64];      /* "" or a processor */
+  bool swaps;         /* products are swapped (codegen/product.h) wherever they can be, not where it pays: tests want to see both ways */
 } BluCpu;
 /* "x86-64-v2", "x86-64-v3", "x86-64-v4" (or v2, v3, v4), "native": the highest of these that this machine has, with its caches, tuned for it. */
 bool blu_cpu_parse(const char *name, BluCpu *cpu);

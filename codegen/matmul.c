@@ -25,18 +25,24 @@ static int64_t pieces(const Kernel *k) {
   return n > 0 ? n : 1;
 }
 
-/* Scratch memory, in elements: two panels of b, the sums of the group, a tile, zeros of its size, the chunk of a. */
+/* Scratch memory, in elements: two panels of b, the sums of the group, zeros of a tile's size, the chunk of a, a tile; if swapped, a strip
+ * [strip][NR] behind that, and the same turned. */
 static bool has_sums(const Product *p) { return p->k > BLU_CHAIN; }
 static int64_t panel_room(const Product *p) { return round_up(blu_product_block(p) * p->nr, BLU_LANES); }
 static int64_t tile_room(const Product *p) { return round_up(p->mr * p->nr, BLU_LANES); }
+static int64_t sums_room(const Product *p) { return round_up(p->chunk, p->mr) * p->nr; } /* of a panel */
 static int64_t sums_at(const Product *p) { return 2 * panel_room(p); }
-static int64_t tile_at(const Product *p) { return sums_at(p) + (has_sums(p) ? p->chunk * p->group * p->nr : 0); }
-static int64_t zeros_at(const Product *p) { return tile_at(p) + tile_room(p); }
+static int64_t zeros_at(const Product *p) { return sums_at(p) + (has_sums(p) ? p->group * sums_room(p) : 0); }
 static int64_t chunk_at(const Product *p) { return zeros_at(p) + (has_sums(p) ? tile_room(p) : 0); }
+static int64_t tile_at(const Product *p) {
+  return chunk_at(p) + (p->packs_a ? round_up(p->chunk, p->mr) / p->mr * blu_product_tile_stride(p) : 0);
+}
+static int64_t strip_at(const Product *p) { return tile_at(p) + tile_room(p); }
+static int64_t turned_at(const Product *p) { return strip_at(p) + (p->swapped ? p->strip * p->nr : 0); }
 
 static int64_t scratch(const Kernel *k) {
   Product p = blu_product_of(k);
-  return (chunk_at(&p) + (p.packs_a ? p.chunk / p.mr * blu_product_tile_stride(&p) : 0)) * blu_elem_bytes(p.elem);
+  return (turned_at(&p) + (p.swapped ? p.strip * p.nr : 0)) * blu_elem_bytes(p.elem);
 }
 
 static LLVMBasicBlockRef new_block(Kernel *k, const char *name) { return LLVMAppendBasicBlockInContext(k->e.ctx, k->fn, name); }
@@ -66,30 +72,33 @@ static bool is_plain(const Kernel *k) {
 
 /* ---- what comes next ---- */
 
-/* Asks for what the tile's rows of a tensor at `place` hold. */
-static void prefetch_tile(Kernel *k, const Product *p, LLVMValueRef place, BluElem t, LLVMValueRef row, LLVMValueRef column) {
-  for (int r = 0; r < p->mr; r++)
-    for (int c = 0; c < p->nr; c += LINE / blu_elem_bytes(t)) {
-      LLVMValueRef index = add(k, mul(k, add(k, row, i64(k, r)), p->n), add(k, column, i64(k, c)));
+/* Where in the result, and how much of it. */
+typedef struct { LLVMValueRef row, column; int rows, columns; } Area;
+
+/* Asks for what a tensor at `place` with the shape of the result holds there. */
+static void prefetch_area(Kernel *k, LLVMValueRef place, BluElem t, const Area *a) {
+  for (int r = 0; r < a->rows; r++)
+    for (int c = 0; c < a->columns; c += LINE / blu_elem_bytes(t)) {
+      LLVMValueRef row = mul(k, add(k, a->row, i64(k, r)), blu_space_columns(&k->info.space)), index = add(k, row, add(k, a->column, i64(k, c)));
       blu_emit_prefetch(&k->e, LLVMBuildGEP2(k->e.b, blu_emit_stored(&k->e, t), place, &index, 1, ""), 1);
     }
 }
 
-/* Asks for the lines that the tile will be stored to, and for those that its elementwise ops read: a dozen at once that come from
+/* Asks for the lines that will be stored to, and for those that the elementwise ops read: a dozen at once that come from
  * memory would stop the processor. */
-static void prefetch_results(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef column) {
+static void prefetch_results(Kernel *k, const Product *p, const Area *area) {
   int64_t count = p->batch * p->m * p->n;
   for (int i = 0; i < k->nin; i++) {
     BluType t = blu_value_type(mlirBlockGetArgument(k->block, i));
     bool product = false;
     for (int j = 0; j < 2; j++) product |= operand_place(k, j) == k->place[i];
-    if (!product && blu_type_count(&t) == count) prefetch_tile(k, p, k->place[i], t.elem, row, column);
+    if (!product && blu_type_count(&t) == count) prefetch_area(k, k->place[i], t.elem, area);
   }
   int ops = 0; /* with many, stores are far enough apart */
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
     ops += blu_op_of(o) && blu_op_of(o)->rule->kind == BLU_KIND_ELEMENT;
   if (ops > MANY_OPS) return;
-  for (int i = 0; i < k->nout; i++) prefetch_tile(k, p, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, row, column);
+  for (int i = 0; i < k->nout; i++) prefetch_area(k, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, area);
 }
 
 /* Asks for the rows of a behind those of this tile: they are new in the first panel of a group. */
@@ -152,33 +161,79 @@ static void add_chain(Kernel *k, const Product *p, Matrix a, LLVMValueRef panel,
   e->lanes = BLU_LANES;
 }
 
-/* Rows [skip, MR) of the tile, the first of which is `row` of the space, go through the kernel's elementwise ops and are stored. */
-static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValueRef row, LLVMValueRef skip, LLVMValueRef column, int valid) {
-  Emit *e = &k->e;
-  MlirValue product = mlirOperationGetResult(k->info.main, 0);
-  Loop l;
-  blu_loop_begin(e, &l, k->fn, skip, i64(k, p->mr), 1, 0, NULL);
+/* Now code is for the columns of this row of the space; what depends on the row alone goes before them. */
+static void begin_row(Kernel *k, LLVMValueRef row) {
   LLVMBasicBlockRef columns = new_block(k, "columns");
-  LLVMBuilderRef point = e->b, rows = k->builder[LEVEL_ROW];
-  k->row = add(k, row, l.i);
+  LLVMBuilderRef point = k->e.b, rows = k->builder[LEVEL_ROW];
+  k->row = row;
   LLVMPositionBuilderBefore(rows, LLVMBuildBr(point, columns));
   LLVMPositionBuilderAtEnd(point, columns);
   blu_kernel_forget(k, LEVEL_ROW);
-  for (int c = 0; c < valid; c += p->lanes) {
-    blu_kernel_forget(k, LEVEL_POINT);
-    blu_kernel_enter(k, LEVEL_POINT, p->lanes);
-    k->count = valid - c > p->lanes ? p->lanes : valid - c;
-    k->column = add(k, column, i64(k, c));
-    LLVMValueRef v = blu_emit_load(e, p->elem, tile, add(k, mul(k, l.i, p->nr), i64(k, c)), p->lanes);
-    blu_kernel_define(k, LEVEL_POINT, product, BLU_VIEW_FULL, (BluEmitVal){.elem = p->elem, .u.v = v});
-    BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
-    for (int i = 0; i < k->nout; i++) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &k->info.space);
-    LLVMValueRef index = blu_kernel_linear(k);
-    for (int i = 0; i < k->nout; i++) blu_emit_store(e, value[i].elem, value[i].u.v, k->place[k->nin + i], index, k->count);
-    free(value);
+}
+
+/* `count` of `lanes` products at sums[index] go through the kernel's elementwise ops and are stored, from `column` of the row on. */
+static void store_vector(Kernel *k, const Product *p, LLVMValueRef sums, LLVMValueRef index, LLVMValueRef column, int lanes, int count) {
+  Emit *e = &k->e;
+  blu_kernel_forget(k, LEVEL_POINT);
+  blu_kernel_enter(k, LEVEL_POINT, lanes);
+  k->count = count;
+  k->column = column;
+  BluEmitVal product = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, sums, index, lanes)};
+  blu_kernel_define(k, LEVEL_POINT, mlirOperationGetResult(k->info.main, 0), BLU_VIEW_FULL, product);
+  BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
+  for (int i = 0; i < k->nout; i++) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &k->info.space);
+  LLVMValueRef to = blu_kernel_linear(k);
+  for (int i = 0; i < k->nout; i++) blu_emit_store(e, value[i].elem, value[i].u.v, k->place[k->nin + i], to, k->count);
+  free(value);
+}
+
+/* Rows [skip, MR) of the tile, the first of which is `row` of the space. */
+static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValueRef row, LLVMValueRef skip, LLVMValueRef column, int valid) {
+  Loop l;
+  blu_loop_begin(&k->e, &l, k->fn, skip, i64(k, p->mr), 1, 0, NULL);
+  begin_row(k, add(k, row, l.i));
+  for (int c = 0; c < valid; c += p->lanes)
+    store_vector(k, p, tile, add(k, mul(k, l.i, p->nr), i64(k, c)), add(k, column, i64(k, c)), p->lanes, valid - c > p->lanes ? p->lanes : valid - c);
+  blu_loop_end(&k->e, &l, NULL);
+  k->e.lanes = BLU_LANES;
+}
+
+/* turned[r][c] = strip[c][r], `count` of c. */
+static void turn(Kernel *k, const Product *p, LLVMValueRef strip, LLVMValueRef turned, LLVMValueRef count) {
+  enum { BLOCK = 8 };
+  Loop row, column;
+  k->e.lanes = BLOCK;
+  blu_loop_begin(&k->e, &column, k->fn, i64(k, 0), count, BLOCK, 0, NULL);
+  blu_loop_begin(&k->e, &row, k->fn, i64(k, 0), i64(k, p->nr), BLOCK, 0, NULL);
+  LLVMValueRef r[BLOCK];
+  for (int i = 0; i < BLOCK; i++) r[i] = blu_emit_load(&k->e, p->elem, strip, add(k, mul(k, add(k, column.i, i64(k, i)), p->nr), row.i), BLOCK);
+  blu_product_transpose(k, r);
+  for (int i = 0; i < BLOCK; i++) blu_emit_store(&k->e, p->elem, r[i], turned, add(k, mul(k, add(k, row.i, i64(k, i)), p->strip), column.i), BLOCK);
+  blu_loop_end(&k->e, &row, NULL);
+  blu_loop_end(&k->e, &column, NULL);
+  k->e.lanes = BLU_LANES;
+}
+
+/* A strip of a swapped product: NR rows of the result from `row` of the space on, of which `valid` exist, and its columns [from, to). Only the
+ * last strip of all may end with part of a vector. */
+static void store_strip(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef valid, LLVMValueRef from, LLVMValueRef to) {
+  LLVMValueRef turned = pointer(k, p, k->scratch, i64(k, turned_at(p))), count = sub(k, to, from);
+  turn(k, p, pointer(k, p, k->scratch, i64(k, strip_at(p))), turned, count);
+  int rest = (int)(p->m % BLU_LANES);
+  LLVMValueRef whole = rest ? LLVMBuildAnd(k->e.b, count, i64(k, -BLU_LANES), "") : count;
+  Loop l, c;
+  blu_loop_begin(&k->e, &l, k->fn, i64(k, 0), valid, 1, 0, NULL);
+  begin_row(k, add(k, row, l.i));
+  LLVMValueRef at = mul(k, l.i, p->strip);
+  blu_loop_begin(&k->e, &c, k->fn, i64(k, 0), whole, BLU_LANES, 0, NULL);
+  store_vector(k, p, turned, add(k, at, c.i), add(k, from, c.i), BLU_LANES, BLU_LANES);
+  blu_loop_end(&k->e, &c, NULL);
+  if (rest) {
+    LLVMBasicBlockRef after = begin_if(k, less(k, whole, count), "rest");
+    store_vector(k, p, turned, add(k, at, whole), add(k, from, whole), BLU_LANES, rest);
+    end_if(k, after);
   }
-  blu_loop_end(e, &l, NULL);
-  e->lanes = BLU_LANES;
+  blu_loop_end(&k->e, &l, NULL);
 }
 
 /* ---- loops ---- */
@@ -195,13 +250,13 @@ typedef struct {
 typedef struct { Matrix from; LLVMValueRef depth, panel, to, share; } Packing;
 
 static Matrix part_of_a(Kernel *k, const Product *p, const Place *g) {
-  Matrix a = {operand_place(k, 0), p->ta ? 1 : p->k, p->ta ? p->m : 1, p->a};
+  Matrix a = {operand_place(k, p->swapped ? 1 : 0), p->ta ? 1 : p->k, p->ta ? p->m : 1, p->a};
   a.at = within(k, &a, add(k, mul(k, g->batch, p->m * p->k), mul(k, g->kk, a.along)));
   return a;
 }
 
 static Matrix part_of_b(Kernel *k, const Product *p, LLVMValueRef batch, LLVMValueRef panel, LLVMValueRef kk) {
-  Matrix b = {operand_place(k, 1), p->tb ? p->k : 1, p->tb ? 1 : p->n, p->b};
+  Matrix b = {operand_place(k, p->swapped ? 0 : 1), p->tb ? p->k : 1, p->tb ? 1 : p->n, p->b};
   LLVMValueRef index = add(k, mul(k, kk, b.along), mul(k, panel, p->nr * b.across));
   if (!p->shared_b) index = add(k, index, mul(k, batch, p->k * p->n));
   b.at = within(k, &b, index);
@@ -261,49 +316,98 @@ static void pack_share(Kernel *k, const Product *p, const Packing *next, LLVMVal
   while (fork_next(k, &f));
 }
 
-/* One tile of a panel at b. */
+/* Where a tile of a panel of the group lies. */
+typedef struct {
+  LLVMValueRef panel, start, skip; /* its first row; how many of its rows belong to the tile before */
+  LLVMValueRef at;                 /* row of the chunk that begins the tile's part of sums and packed rows */
+  LLVMValueRef in_strip, last;     /* row of its strip, if swapped; is this the last block along k? */
+} Tile;
+
+/* What the tile adds to: the chunk's sums, zeros before the first block. */
+static LLVMValueRef sums_of(Kernel *k, const Product *p, const Place *g, const Tile *t) {
+  LLVMValueRef sum = add(k, mul(k, sub(k, t->panel, g->panel), sums_room(p)), mul(k, t->at, p->nr));
+  return pointer(k, p, k->scratch, add(k, sum, i64(k, sums_at(p))));
+}
+
+/* The chain of a tile, `to` a place with this stride in the last block, before that to the sums. */
+static void tile_chain(Kernel *k, const Product *p, const Place *g, const Tile *t, Matrix rows, LLVMValueRef b, LLVMValueRef to, LLVMValueRef stride) {
+  LLVMValueRef before = NULL;
+  if (has_sums(p)) {
+    LLVMValueRef sum = sums_of(k, p, g, t);
+    for (int64_t c = 0; c < p->mr * p->nr; c += LINE / blu_elem_bytes(p->elem)) blu_emit_prefetch(&k->e, pointer(k, p, sum, i64(k, c)), 1);
+    before = either(k, equal(k, g->kk, i64(k, 0)), pointer(k, p, k->scratch, i64(k, zeros_at(p))), sum);
+    to = either(k, t->last, to, sum), stride = either(k, t->last, stride, i64(k, p->nr));
+  }
+  add_chain(k, p, rows, b, g->depth, before, to, stride);
+}
+
+/* The part of the result that is asked for before the tile: its own, or its share of its strip's. */
+static Area area_of(Kernel *k, const Product *p, const Place *g, const Tile *t) {
+  LLVMValueRef column = mul(k, t->panel, p->nr), row = add(k, mul(k, g->batch, p->m), t->start);
+  if (!p->swapped) return (Area){row, column, p->mr, p->nr};
+  int tiles = p->strip / p->mr, share = (p->nr + tiles - 1) / tiles;
+  row = add(k, mul(k, g->batch, p->n), add(k, column, mul(k, quotient(k, t->in_strip, p->mr), share)));
+  return (Area){row, sub(k, add(k, t->start, t->skip), t->in_strip), share, p->strip};
+}
+
+/* A tile of a swapped product, and its strip if that is now complete. The rows that the tile shares with the one before are there already, with
+ * the same sums: the tile lies over them. */
+static void swapped_tile(Kernel *k, const Product *p, const Place *g, const Tile *t, Matrix rows, LLVMValueRef b) {
+  LLVMValueRef place = add(k, mul(k, sub(k, t->in_strip, t->skip), p->nr), i64(k, strip_at(p)));
+  tile_chain(k, p, g, t, rows, b, pointer(k, p, k->scratch, place), i64(k, p->nr));
+  LLVMValueRef end = add(k, t->start, i64(k, p->mr)), from = sub(k, add(k, t->start, t->skip), t->in_strip);
+  LLVMValueRef full = equal(k, add(k, t->in_strip, i64(k, p->mr)), i64(k, p->strip));
+  LLVMValueRef complete = LLVMBuildOr(k->e.b, full, equal(k, end, g->to), "");
+  LLVMBasicBlockRef after = begin_if(k, has_sums(p) ? LLVMBuildAnd(k->e.b, complete, t->last, "") : complete, "strip");
+  LLVMValueRef row = mul(k, t->panel, p->nr), valid = least(k, i64(k, p->nr), sub(k, i64(k, p->n), row));
+  store_strip(k, p, add(k, mul(k, g->batch, p->n), row), valid, from, end);
+  end_if(k, after);
+}
+
+/* A tile of a product as it is. */
+static void straight_tile(Kernel *k, const Product *p, const Place *g, const Tile *t, Matrix rows, LLVMValueRef b) {
+  LLVMValueRef tile = pointer(k, p, k->scratch, i64(k, tile_at(p))), to = tile, stride = i64(k, p->nr), direct = NULL;
+  LLVMValueRef row = add(k, mul(k, g->batch, p->m), t->start), column = mul(k, t->panel, p->nr), yes = LLVMConstInt(LLVMInt1TypeInContext(k->e.ctx), 1, 0);
+  if (is_plain(k)) {
+    LLVMValueRef index = add(k, mul(k, row, p->n), column);
+    direct = yes;
+    if (p->m % p->mr) direct = equal(k, t->skip, i64(k, 0));
+    if (p->n % p->nr) direct = LLVMBuildAnd(k->e.b, direct, less(k, t->panel, i64(k, p->n / p->nr)), "");
+    to = either(k, direct, pointer(k, p, k->place[k->nin], index), tile), stride = either(k, direct, i64(k, p->n), stride);
+  }
+  tile_chain(k, p, g, t, rows, b, to, stride);
+  if (direct && !(p->m % p->mr) && !(p->n % p->nr)) return;
+  LLVMValueRef through = has_sums(p) ? t->last : yes;
+  if (direct) through = LLVMBuildAnd(k->e.b, through, LLVMBuildNot(k->e.b, direct, ""), "");
+  LLVMBasicBlockRef stored = begin_if(k, through, "store");
+  Fork f;
+  int valid = fork_begin(k, p, t->panel, &f);
+  do store_tile(k, p, tile, row, t->skip, column, valid), valid = f.rest;
+  while (fork_next(k, &f));
+  end_if(k, stored);
+}
+
+/* The tile of a panel at b that holds row i. */
 static void one_tile(Kernel *k, const Product *p, const Place *g, Matrix a, LLVMValueRef b, LLVMValueRef panel, LLVMValueRef i) {
-  LLVMValueRef chunk = pointer(k, p, k->scratch, i64(k, chunk_at(p))), tile = pointer(k, p, k->scratch, i64(k, tile_at(p)));
-  LLVMValueRef last = LLVMBuildNot(k->e.b, less(k, add(k, g->kk, g->depth), i64(k, p->k)), "");
-  LLVMValueRef at = sub(k, i, g->from), start = blu_product_tile_start(k, p, i);
-  LLVMValueRef row = add(k, mul(k, g->batch, p->m), start), skip = sub(k, i, start), column = mul(k, panel, p->nr);
+  Tile t = {.panel = panel, .at = sub(k, i, g->from), .start = blu_product_tile_start(k, p, i, g->to)};
+  t.skip = sub(k, i, t.start);
+  t.last = LLVMBuildNot(k->e.b, less(k, add(k, g->kk, g->depth), i64(k, p->k)), "");
+  if (p->swapped) t.in_strip = remainder_of(k, t.at, p->strip);
   if (p->batch * p->m * p->n * blu_elem_bytes(p->elem) > FAR_RESULT_BYTES) {
-    LLVMBasicBlockRef after = has_sums(p) ? begin_if(k, last, "ask") : NULL;
-    prefetch_results(k, p, row, column);
+    LLVMBasicBlockRef after = has_sums(p) ? begin_if(k, t.last, "ask") : NULL;
+    Area area = area_of(k, p, g, &t);
+    prefetch_results(k, p, &area);
     if (after) end_if(k, after);
   }
-  Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
+  Matrix rows = {within(k, &a, mul(k, t.start, a.across)), a.across, a.along, a.elem};
   if (!p->packs_a && !p->ta && p->far_a) {
     LLVMBasicBlockRef after = begin_if(k, equal(k, panel, g->panel), "rows");
     prefetch_rows(k, p, rows, g->depth);
     end_if(k, after);
   }
-  if (p->packs_a) rows = (Matrix){blu_product_packed_tile(k, p, chunk, at), 1, p->mr, p->elem};
-  LLVMValueRef before = NULL, to = tile, stride = i64(k, p->nr), direct = NULL;
-  if (is_plain(k)) {
-    LLVMValueRef index = add(k, mul(k, row, p->n), column);
-    direct = LLVMConstInt(LLVMInt1TypeInContext(k->e.ctx), 1, 0);
-    if (p->m % p->mr) direct = equal(k, skip, i64(k, 0));
-    if (p->n % p->nr) direct = LLVMBuildAnd(k->e.b, direct, less(k, panel, i64(k, p->n / p->nr)), "");
-    to = either(k, direct, pointer(k, p, k->place[k->nin], index), tile), stride = either(k, direct, i64(k, p->n), stride);
-  }
-  if (has_sums(p)) {
-    LLVMValueRef sum = add(k, mul(k, sub(k, panel, g->panel), p->chunk * p->nr), mul(k, at, p->nr));
-    sum = pointer(k, p, k->scratch, add(k, sum, i64(k, sums_at(p))));
-    for (int64_t c = 0; c < p->mr * p->nr; c += LINE / blu_elem_bytes(p->elem)) blu_emit_prefetch(&k->e, pointer(k, p, sum, i64(k, c)), 1);
-    before = either(k, equal(k, g->kk, i64(k, 0)), pointer(k, p, k->scratch, i64(k, zeros_at(p))), sum);
-    to = either(k, last, to, sum), stride = either(k, last, stride, i64(k, p->nr));
-  }
-  add_chain(k, p, rows, b, g->depth, before, to, stride);
-  if (direct && !(p->m % p->mr) && !(p->n % p->nr)) return;
-  LLVMValueRef through = has_sums(p) ? last : LLVMConstInt(LLVMInt1TypeInContext(k->e.ctx), 1, 0);
-  if (direct) through = LLVMBuildAnd(k->e.b, through, LLVMBuildNot(k->e.b, direct, ""), "");
-  LLVMBasicBlockRef stored = begin_if(k, through, "store");
-  Fork f;
-  int valid = fork_begin(k, p, panel, &f);
-  do store_tile(k, p, tile, row, skip, column, valid), valid = f.rest;
-  while (fork_next(k, &f));
-  end_if(k, stored);
+  if (p->packs_a) rows = (Matrix){blu_product_packed_tile(k, p, pointer(k, p, k->scratch, i64(k, chunk_at(p))), t.at), 1, p->mr, p->elem};
+  if (p->swapped) swapped_tile(k, p, g, &t, rows, b);
+  else straight_tile(k, p, g, &t, rows, b);
 }
 
 /* One block of all panels of a group. *current: elements from the scratch to the packed panel, and from then on to the next group's. */

@@ -114,7 +114,9 @@ void blu_product_pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef pane
   blu_loop_end(&k->e, &l, NULL);
 }
 
-LLVMValueRef blu_product_tile_start(Kernel *k, const Product *p, LLVMValueRef i) { return p->m % p->mr ? least(k, i, i64(k, p->m - p->mr)) : i; }
+LLVMValueRef blu_product_tile_start(Kernel *k, const Product *p, LLVMValueRef i, LLVMValueRef to) {
+  return p->m % p->mr || p->chunk % p->mr ? least(k, i, sub(k, to, i64(k, p->mr))) : i;
+}
 
 LLVMValueRef blu_product_packed_tile(Kernel *k, const Product *p, LLVMValueRef chunk, LLVMValueRef row) {
   return pointer(k, p, chunk, mul(k, quotient(k, row, p->mr), blu_product_tile_stride(p)));
@@ -125,7 +127,7 @@ static void copy_tiles(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk
                        int tiles) {
   Loop l;
   blu_loop_begin(&k->e, &l, k->fn, from, to, (int64_t)tiles * p->mr, 0, NULL);
-  LLVMValueRef start = tiles > 1 ? l.i : blu_product_tile_start(k, p, l.i);
+  LLVMValueRef start = tiles > 1 ? l.i : blu_product_tile_start(k, p, l.i, to);
   Matrix row = {within(k, &a, add(k, start, mul(k, kk, a.along))), 0, 0, a.elem};
   LLVMValueRef at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, first));
   blu_emit_prefetch(&k->e, within(k, &row, i64(k, AHEAD * a.along)), 1);
@@ -140,7 +142,7 @@ void blu_product_pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chun
   Loop l;
   if (!p->ta) {
     blu_loop_begin(&k->e, &l, k->fn, from, to, p->mr, 0, NULL);
-    LLVMValueRef start = blu_product_tile_start(k, p, l.i), at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, from));
+    LLVMValueRef start = blu_product_tile_start(k, p, l.i, to), at = blu_product_packed_tile(k, p, chunk, sub(k, l.i, from));
     Matrix rows = {within(k, &a, mul(k, start, a.across)), a.across, a.along, a.elem};
     pack_transposed(k, p, rows, at, i64(k, 0), depth, NULL, p->mr, p->mr);
     blu_loop_end(&k->e, &l, NULL);

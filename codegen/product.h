@@ -13,9 +13,12 @@ typedef struct {
   int mr, lanes, nv, nr;                /* tile: rows, elements of a vector, vectors of columns, columns */
   int64_t panels, chunk, chunks, group; /* panels per matrix; rows per piece; chunks per matrix; most panels of a group */
   bool packs_a, far_a, far_b;           /* far: larger than half of the second cache, so that it is asked for ahead */
+  bool swapped; /* tiles are of the transposed result: a and b, m and n above are the other operand's */
+  int strip;    /* if so: rows of a that go through the elementwise ops at a time, a multiple of MR and of BLU_LANES */
 } Product;
 
-/* The product of a kernel, cut for the processor of k->cpu. */
+/* The product of a kernel, cut for the processor of k->cpu. c = a b^T is computed as the transpose of b a^T, `swapped`, where that is expected to be
+ * faster: then b is read where it lies, and the smaller a is packed. */
 Product blu_product_of(const Kernel *k);
 int64_t blu_product_block(const Product *p);       /* terms of the longest block along k */
 int64_t blu_product_tile_stride(const Product *p); /* elements from one packed tile of a to the next */
@@ -29,10 +32,10 @@ void blu_product_pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef pane
 int blu_product_step(const Product *p);
 /* Code that makes columns of r[8], rows of eight. */
 void blu_product_transpose(Kernel *k, LLVMValueRef *r);
-/* Code for rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. The last tile of all rows starts earlier, so that it is whole. */
+/* Code for rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. The last tile starts earlier, so that it is whole. */
 void blu_product_pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth);
-/* Row in its matrix of the tile that is to hold row i; the packed tile of which row `row` of the chunk is the first. */
-LLVMValueRef blu_product_tile_start(Kernel *k, const Product *p, LLVMValueRef i);
+/* Row in its matrix of the tile that is to hold row i of those before `to`; the packed tile of which row `row` of the chunk is the first. */
+LLVMValueRef blu_product_tile_start(Kernel *k, const Product *p, LLVMValueRef i, LLVMValueRef to);
 LLVMValueRef blu_product_packed_tile(Kernel *k, const Product *p, LLVMValueRef chunk, LLVMValueRef row);
 
 /* ---- i64 arithmetic and addresses, for both files ---- */

@@ -180,22 +180,31 @@ static int64_t line_of(MlirLocation l, const char *file) {
   return 0;
 }
 
-/* Of the products that attention consists of, as if every query saw every key: what a causal one saves counts as done. The gradients of keys and values
- * share their scores. */
-static int64_t attention_flops(MlirOperation o) {
+/* Queries times the keys that they see, a mask aside. */
+static int64_t pairs_of(const BluAttention *a) {
+  int64_t rows = a->t < a->s ? a->t : a->s, before = a->s - rows; /* rows that see a key, and the keys that all of those see */
+  return a->b * a->g * a->r * (a->causal ? rows * before + rows * (rows + 1) / 2 : a->t * a->s);
+}
+
+/* Of the products that an op of attention's kernel consists of; scores and the cotangents of weights are shared by the gradients that a kernel makes:
+ * `shared` says that they have been counted. */
+static int64_t attention_flops(MlirOperation o, bool *shared) {
   BluSig s;
   blu_sig_of(o, &s);
   BluAttention a = blu_attention_of(&s);
-  int64_t pairs = 2 * a.b * a.g * a.r * a.t * a.s, of = blu_attr_int(&s.attrs, "of", -1);
-  if (of < 0) return a.dv ? pairs * (a.d + a.dv) : 0; /* the logarithms come with the result */
-  return of == 0 ? pairs * (2 * a.d + a.dv) : of == 1 ? pairs * (2 * a.d + a.dv) : pairs * a.dv;
+  int64_t of = blu_attr_int(&s.attrs, "of", -1), twice = 2 * pairs_of(&a);
+  if (of < 0) return a.dv ? twice * (a.d + a.dv) : 0; /* the logarithms come with the result */
+  int64_t again = *shared ? 0 : a.d + a.dv;
+  *shared = true;
+  return twice * (again + (of == 2 ? a.dv : a.d));
 }
 
 static int64_t flops_of(MlirOperation kernel) {
   int64_t flops = 0;
+  bool shared = false;
   for (MlirOperation o = mlirBlockGetFirstOperation(blu_func_block(kernel)); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o)) {
     BluSig s;
-    if (blu_attention_is_whole(o)) flops += attention_flops(o);
+    if (blu_attention_is_whole(o)) flops += attention_flops(o, &shared);
     if (!blu_is(o, "matmul")) continue;
     blu_sig_of(o, &s);
     flops += 2 * blu_type_count(&s.out) * s.in[0].dim[s.in[0].rank - (blu_attr_int(&s.attrs, "ta", 0) ? 2 : 1)];

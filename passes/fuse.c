@@ -36,6 +36,7 @@ typedef struct {
   int ops;              /* of the function, before it is rewritten */
   BluMap group_of;      /* anchor op -> group index + 1 */
   BluMap host;          /* op that computes a number of the step, or is a random stream's -> itself */
+  BluMap absorbed;      /* op that kernels of attention do for themselves -> itself */
   BluMap waiting;       /* elementwise op that has no group yet -> itself */
   BluMap stored;        /* reshape op that stays in the function -> itself */
   BluMap made;          /* value -> value in the function that is being written */
@@ -188,7 +189,7 @@ static bool stays_alone(MlirOperation op) { return blu_is(op, "uniform_at"); }
 
 static bool shares_attention(const Group *to, MlirOperation op) {
   for (int i = 0; i < to->n; i++)
-    if (!blu_attention_shares(to->anchor[i], op)) return false;
+    if (blu_attention_is_whole(to->anchor[i]) && !blu_attention_shares(to->anchor[i], op)) return false;
   return true;
 }
 
@@ -221,6 +222,7 @@ static int next_reader(const Fuse *f, MlirOperation op, int last) {
     MlirValue v = mlirOperationGetOperand(op, i);
     BluType t = blu_value_type(v);
     int made = stored_by(f, v);
+    if (made == INT_MAX && blu_attention_is_whole(op)) made = latest_of_operands(f, blu_def(v)); /* it may be absorbed */
     if (blu_type_count(&t) == 1 || made == INT_MAX) continue;
     for (MlirOpOperand u = mlirValueGetFirstUse(v); !mlirOpOperandIsNull(u); u = mlirOpOperandGetNextUse(u)) {
       int g = group_of(f, mlirOpOperandGetOwner(u));
@@ -304,13 +306,24 @@ static void settle_misfits(Fuse *f, MlirOperation op, const BluType *space, BluM
 /* What a kernel that reads memory itself reads for v. */
 static MlirValue read_as(MlirValue v) { return blu_is_widening(blu_def(v)) ? mlirOperationGetOperand(blu_def(v), 0) : v; }
 
+/* What such a kernel reads for v is to be in memory; if v is absorbed, what that is made of. */
+static void store_read(Fuse *f, MlirValue v) {
+  MlirValue root = blu_absorbed_root(&f->absorbed, v);
+  MlirOperation d = blu_def(root);
+  if (mlirOperationIsNull(d) || !blu_map_get(&f->absorbed, d.ptr)) {
+    store(f, read_as(root));
+    return;
+  }
+  for (intptr_t i = 0, n = mlirOperationGetNumOperands(d); i < n; i++) store_read(f, mlirOperationGetOperand(d, i));
+}
+
 /* Gives op a group of its own; whatever operand is in its way gets stored, in a group before it. */
 static void place_alone(Fuse *f, MlirOperation op) {
   BluType space;
   BluKernelKind kind = kernel_of(op, &space);
   intptr_t n = mlirOperationGetNumOperands(op);
   blu_map_set(&f->waiting, op.ptr, NULL);
-  for (intptr_t i = 0; i < n && kind != BLU_KERNEL_ROWS; i++) store(f, read_as(mlirOperationGetOperand(op, i)));
+  for (intptr_t i = 0; i < n && kind != BLU_KERNEL_ROWS; i++) store_read(f, mlirOperationGetOperand(op, i));
   for (intptr_t i = 0; i < n && kind == BLU_KERNEL_ROWS; i++) {
     MlirValue blame = {0};
     do {
@@ -331,7 +344,24 @@ static void place_alone(Fuse *f, MlirOperation op) {
   group_add(f, g, op);
 }
 
+/* The group of attention whose results op puts in their place; -1: there is none. */
+static int group_that_stores(const Fuse *f, MlirOperation op) {
+  int g = -1;
+  if (f->device || !blu_absorbs_result(op)) return -1;
+  for (int i = 0; i < (int)mlirOperationGetNumOperands(op); i++) {
+    int h = group_of(f, blu_absorbed_source(op, i));
+    if (h < 0 || f->group[h].kind != BLU_KERNEL_ATTENTION || (g >= 0 && h != g)) return -1;
+    g = h;
+  }
+  return g;
+}
+
 static void place_op(Fuse *f, MlirOperation op) {
+  int g = group_that_stores(f, op);
+  if (g >= 0) {
+    group_add(f, g, op);
+    return;
+  }
   int last = latest_of_operands(f, op);
   if (stays_alone(op)) {
     place_alone(f, op);
@@ -396,13 +426,14 @@ static void place_host_scalars(Fuse *f, MlirOperation *ops, int n) {
 
 static void form_groups(Fuse *f) {
   int n;
+  if (!f->device) blu_absorb(f->func, &f->absorbed);
   MlirOperation *ops = blu_block_ops(blu_func_block(f->func), &n);
   f->ops = n;
   place_host_scalars(f, ops, n);
   for (int i = 0; i < n; i++) {
     const BluOp *op = blu_op_of(ops[i]);
     if (op && op->pure) {
-      if (!blu_is_free(ops[i]) && group_of(f, ops[i]) < 0) place_op(f, ops[i]);
+      if (!blu_is_free(ops[i]) && group_of(f, ops[i]) < 0 && !blu_map_get(&f->absorbed, ops[i].ptr)) place_op(f, ops[i]);
       continue;
     }
     for (intptr_t k = 0; k < mlirOperationGetNumOperands(ops[i]); k++) store(f, mlirOperationGetOperand(ops[i], k));
@@ -427,6 +458,7 @@ static bool escapes(const Fuse *f, MlirValue v, int g) {
     bool view = blu_map_get(&f->stored, user.ptr) != NULL;
     const BluOp *op = blu_op_of(user);
     if (h >= 0 ? h != g : view || !op || !op->pure) return true;
+    if (h < 0 && blu_map_get(&f->absorbed, user.ptr)) return true;
     if (h < 0 && blu_is_free(user) && escapes(f, mlirOperationGetResult(user, 0), g)) return true;
   }
   return false;
@@ -452,12 +484,13 @@ static MlirValue copy_value(const Fuse *f, int g, Body *k, MlirValue v) {
   return to;
 }
 
-/* matmul_add_relu_64x256: what the kernel does, and over what. */
+/* matmul_add_relu_64x256: what the kernel does, and over what. Attention's says enough of it. */
 static void name_kernel(const Group *g, char *name, size_t size) {
   size_t n = 0;
-  for (int i = 0; i < g->n && i < 4; i++)
+  int named = g->kind == BLU_KERNEL_ATTENTION ? 1 : g->n;
+  for (int i = 0; i < named && i < 4; i++)
     n += (size_t)snprintf(name + n, size - n, "%s_", blu_op_of(g->anchor[i])->name);
-  if (g->n > 4) n += (size_t)snprintf(name + n, size - n, "and%d_", g->n - 4);
+  if (named > 4) n += (size_t)snprintf(name + n, size - n, "and%d_", named - 4);
   for (int i = 0; i < g->space.rank && n < size; i++)
     n += (size_t)snprintf(name + n, size - n, "%s%lld", i ? "x" : "", (long long)g->space.dim[i]);
   if (!g->space.rank) snprintf(name + n, size - n, "scalar");
@@ -591,7 +624,7 @@ bool blu_pass_fuse(MlirModule m) {
     write_function(&f);
     for (int g = 0; g < f.n; g++) free(f.group[g].anchor);
     free(f.group);
-    blu_map_free(&f.group_of), blu_map_free(&f.host), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
+    blu_map_free(&f.group_of), blu_map_free(&f.host), blu_map_free(&f.absorbed), blu_map_free(&f.waiting), blu_map_free(&f.stored), blu_map_free(&f.made);
   }
   for (int i = 0; i < library.n; i++) blu_kernel_key_free(&library.kernel[i].key);
   free(library.kernel);

@@ -86,7 +86,7 @@ bool blu_kernel_info(MlirOperation func, BluKernelInfo *k) {
     if (!op) continue;
     n = op->rule->kind;
     if ((k->kind == BLU_KERNEL_MATMUL && n == BLU_KIND_MATMUL) || (k->kind == BLU_KERNEL_COLUMNS && n == BLU_KIND_REDUCE) ||
-        (k->kind == BLU_KERNEL_MOVE && n == BLU_KIND_MOVE) || k->kind == BLU_KERNEL_ATTENTION)
+        (k->kind == BLU_KERNEL_MOVE && n == BLU_KIND_MOVE) || (k->kind == BLU_KERNEL_ATTENTION && blu_attention_is_whole(o)))
       k->main = o;
   }
   return true;

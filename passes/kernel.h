@@ -35,6 +35,20 @@ bool blu_is_free(MlirOperation op);
 /* A cast from a half type to f32: a kernel whose main op reads memory itself reads the half type through it. */
 bool blu_is_widening(MlirOperation op);
 
+/* ---- parts of tensors, in another order: what a kernel whose main op takes strides reads and writes without a copy (passes/strided.c) ---- */
+
+/* Element (i, j, ..) of a value is element `offset` + i * stride[0] + j * stride[1] .. of `whole`. Dimensions of one element have any stride. */
+typedef struct { MlirValue whole; int64_t offset, stride[BLU_MAX_RANK]; } BluStrided;
+
+/* Ops through which a value can be a part of another: transpose, reshape, slice, a cast that widens. */
+bool blu_is_strided(MlirOperation op);
+/* v as a part of `whole`, or, if that is null, of the argument of the function that it is made of. false: it is none. */
+bool blu_strided_part(MlirValue v, MlirValue whole, BluStrided *s);
+/* Where v lies in `whole`, which is v itself, or made of it, and perhaps of others, by transpose, reshape and concat. false: it isn't there. */
+bool blu_strided_place(MlirValue v, MlirValue whole, BluStrided *s);
+
+/* ---- kernels ---- */
+
 /* A kernel function: its kind, its space, and, for kinds other than rows, the op that makes it so. */
 typedef struct { BluKernelKind kind; BluType space; MlirOperation main; } BluKernelInfo;
 bool blu_kernel_info(MlirOperation func, BluKernelInfo *k); /* false: not a kernel */

@@ -43,6 +43,13 @@ const char *blu_func_name(MlirOperation f);       /* borrowed from the context *
 bool blu_accumulates(MlirModule m);               /* is a step of several micro-batches? Then @train adds up gradients, and @update takes them */
 /* Is the loss multiplied by a number that the runtime chooses, before its gradient is taken? @train has an argument `scale` then. */
 bool blu_scales_loss(MlirModule m);
+/* Finds the ops of func that kernels of attention do for themselves as they read: op -> itself. What such a kernel reads for its operand v then; do
+ * all parts of op's result come from attention, so that their kernel can store them there; the op that makes operand i of such an op, behind
+ * reshapes, or null if that has more users. */
+void blu_absorb(MlirOperation func, BluMap *absorbed);
+MlirValue blu_absorbed_root(const BluMap *absorbed, MlirValue v);
+bool blu_absorbs_result(MlirOperation op);
+MlirOperation blu_absorbed_source(MlirOperation op, int i);
 void blu_set_int(MlirOperation op, const char *name, int64_t v);
 int64_t blu_get_int(MlirOperation op, const char *name, int64_t absent);
 void blu_set_ints(MlirOperation op, const char *name, int n, const int64_t *v);

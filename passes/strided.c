@@ -1,5 +1,4 @@
-/* strided.c - see strided.h. */
-#include "passes/strided.h"
+/* strided.c - parts of tensors: see kernel.h. */
 #include "passes/kernel.h"
 #include "passes_internal.h"
 

@@ -123,26 +123,41 @@ static bool find_entry(BluError *err, Sample *s, const BluProgram *program) {
   return true;
 }
 
-static double logit_at(const Sample *s, int64_t i) {
-  const char *from = s->exec.arena.base + s->logits->offset + i * blu_dtype_bytes(s->logits->dtype);
+static double number_at(const char *from, BluDtype dtype) {
   union { float f; double d; uint16_t h; } v = {0};
-  memcpy(&v, from, (size_t)blu_dtype_bytes(s->logits->dtype));
-  return s->logits->dtype == BLU_DTYPE_F64 ? v.d : s->logits->dtype == BLU_DTYPE_F32 ? (double)v.f : blu_half_number(s->logits->dtype, v.h);
+  memcpy(&v, from, (size_t)blu_dtype_bytes(dtype));
+  return dtype == BLU_DTYPE_F64 ? v.d : dtype == BLU_DTYPE_F32 ? (double)v.f : blu_half_number(dtype, v.h);
+}
+
+/* The logits of the last token, as the model gave them. */
+static bool fetch_logits(BluError *err, Sample *s) {
+  int64_t size = blu_dtype_bytes(s->logits->dtype), bytes = s->vocabulary * size;
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    const char *from = blu_device_look(err, &s->exec.arena, s->logits->offset + at, (part = bytes - at, &part));
+    if (!from) return false;
+    for (int64_t i = 0; i < part / size; i++) s->logit[at / size + i] = number_at(from + i * size, s->logits->dtype);
+  }
+  return true;
+}
+
+static bool give_number(BluError *err, Sample *s, const BluSlot *slot, int32_t v) {
+  char *place = s->exec.arena.base + slot->offset; /* a device's mirror has INPUT */
+  memcpy(place, &v, sizeof v);
+  return blu_device_put(err, &s->exec.arena, slot->offset, place, sizeof v);
 }
 
 static bool run_token(BluError *err, Sample *s, int32_t token, int64_t step) {
   int32_t at = (int32_t)s->position++;
-  memcpy(s->exec.arena.base + s->token->offset, &token, sizeof token);
-  if (s->at) memcpy(s->exec.arena.base + s->at->offset, &at, sizeof at);
+  if (!give_number(err, s, s->token, token) || (s->at && !give_number(err, s, s->at, at))) return false;
   blu_exec_scalars(&s->exec, step, 1);
-  if (!blu_exec_all(err, &s->exec, s->entry)) return false;
+  if (!blu_exec_all(err, &s->exec, s->entry) || !fetch_logits(err, s)) return false;
   if (!s->options->logits) return true;
   if (s->position > s->kept_room) {
     s->kept_room = 2 * s->position;
     s->kept = blu_need(realloc(s->kept, (size_t)(s->kept_room * s->vocabulary) * sizeof *s->kept));
   }
   float *row = s->kept + (s->position - 1) * s->vocabulary;
-  for (int64_t i = 0; i < s->vocabulary; i++) row[i] = (float)logit_at(s, i);
+  for (int64_t i = 0; i < s->vocabulary; i++) row[i] = (float)s->logit[i];
   return true;
 }
 
@@ -161,14 +176,11 @@ static bool write_logits(BluError *err, const Sample *s) {
   return good;
 }
 
-/* The logits of the tokens that there are; those of a vocabulary padded to a round number are none. */
-static void take_logits(Sample *s) {
-  for (int64_t i = 0; i < s->vocabulary; i++) {
-    int64_t bytes;
-    bool there = !s->tokenizer || blu_tokenizer_text(s->tokenizer, i, &bytes);
-    s->logit[i] = logit_at(s, i);
-    if (!there && !isnan(s->logit[i])) s->logit[i] = -INFINITY;
-  }
+/* A vocabulary may be padded to a round number: what is no token isn't drawn. */
+static void hide_padding(Sample *s) {
+  int64_t bytes;
+  for (int64_t i = 0; s->tokenizer && i < s->vocabulary; i++)
+    if (!blu_tokenizer_text(s->tokenizer, i, &bytes) && !isnan(s->logit[i])) s->logit[i] = -INFINITY;
 }
 
 /* --- prompt --- */
@@ -211,7 +223,7 @@ static bool generate(BluError *err, Sample *s, int64_t step, int64_t *made, cons
   int64_t wanted = s->options->tokens >= 0 ? s->options->tokens : 200;
   *reason = NULL;
   for (*made = 0; *made < wanted; ++*made) {
-    take_logits(s);
+    hide_padding(s);
     if (!blu_sampling_weights(&s->sampling, s->logit, s->vocabulary, s->weight))
       return blu_error_set(err, "the logits at position %" PRId64 " are not finite: NaN or infinity", s->position - 1);
     int64_t id = blu_sampling_draw(s->weight, s->vocabulary, blu_sampling_uniform(s->seed, *made)), bytes = 1;
@@ -262,7 +274,6 @@ static bool sample(BluError *err, Sample *s, const BluProgram *program, double *
   s->sampling = (BluSampling){.temperature = o->temperature >= 0 ? o->temperature : 1, .top_k = o->top_k >= 0 ? o->top_k : 0,
                               .top_p = o->top_p >= 0 ? o->top_p : 1, .min_p = o->min_p >= 0 ? o->min_p : 0};
   bool good = check_options(err, o) &&
-              (!program->images || blu_error_set(err, "sample is for programs of the processor: compile this one without --target=cuda")) &&
               find_entry(err, s, program) && open_tokenizer(err, s, program) && read_prompt(err, s, &ids) &&
               blu_cli_checkpoint(err, program, o, &path) && blu_exec_open(err, &s->exec, &s->program, run, o, blu_host_memory(0)) &&
               blu_checkpoint_load(err, program, &s->exec.arena, path, false, &text, &warning) &&

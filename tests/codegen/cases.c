@@ -132,6 +132,42 @@ static void products(Setting set) {
   harness_check(&set, "func.func @f(%%a: tensor<300x20xf32>) -> tensor<300x300xf32> {\n%%r = blu.matmul %%a, %%a {tb = true} : (tensor<300x20xf32>, tensor<300x20xf32>) -> tensor<300x300xf32>\nreturn %%r : tensor<300x300xf32>\n}");
 }
 
+/* Products c = a b^T as their transposes, whatever they cost: rows fewer than a tile's, columns that fill no vector, one block along k and several, a short
+ * last one, a chunk that ends with part of a tile, several groups; what follows the product reads a row, a column, a whole operand that the result may take
+ * the place of, or is nothing. */
+static void swapped_products(Setting set) {
+  static const struct { int batch, m, n, k; const char *type; } shape[] = {
+    {1, 1, 2, 1, "f32"}, {1, 1, 40, 7, "f32"}, {1, 3, 17, 30, "f32"}, {1, 16, 48, 256, "f32"}, {1, 25, 49, 257, "f32"}, {1, 48, 131, 100, "f32"},
+    {1, 17, 600, 70, "f32"}, {1, 7, 515, 514, "f32"}, {1, 40, 272, 520, "f32"}, {1, 50, 69, 1024, "f32"}, {1, 18, 701, 258, "f32"}, {3, 5, 23, 40, "f32"},
+    {2, 33, 50, 300, "f32"}, {1, 9, 21, 33, "f64"}, {1, 20, 67, 300, "f64"}};
+  set.cpu.swaps = true;
+  set.lo = -1, set.hi = 1;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+    int m = shape[i].m, n = shape[i].n;
+    const char *t = shape[i].type;
+    char a[64], b[64], c[64], product[256];
+    set.tolerance = strcmp(t, "f64") ? 4e-5 : 1e-13; /* 1024 terms of order 1 */
+    snprintf(a, sizeof a, "tensor<%dx%dx%dx%s>", shape[i].batch, m, shape[i].k, t);
+    snprintf(b, sizeof b, "tensor<%dx%dx%dx%s>", shape[i].batch, n, shape[i].k, t);
+    snprintf(c, sizeof c, "tensor<%dx%dx%dx%s>", shape[i].batch, m, n, t);
+    snprintf(product, sizeof product, "%%p = blu.matmul %%a, %%b {ta = false, tb = true} : (%s, %s) -> %s\n", a, b, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s) -> %s {\n%sreturn %%p : %s\n}", a, b, c, product, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s, %%x: tensor<%dx%s>, %%y: tensor<%dx%dx1x%s>) -> (%s, %s) {\n%s"
+          "%%v = blu.broadcast %%x {shape = array<i64: %d, %d, %d>} : (tensor<%dx%s>) -> %s\n"
+          "%%w = blu.broadcast %%y {shape = array<i64: %d, %d, %d>} : (tensor<%dx%dx1x%s>) -> %s\n"
+          "%%q = blu.add %%p, %%v : %s\n%%r = blu.mul %%q, %%w : %s\n%%s = blu.relu %%q : %s\nreturn %%r, %%s : %s, %s\n}",
+          a, b, n, t, shape[i].batch, m, t, c, c, product, shape[i].batch, m, n, n, t, c, shape[i].batch, m, n, shape[i].batch, m, t, c, c, c, c, c, c);
+    harness_check(&set, "func.func @f(%%a: %s, %%b: %s, %%d: %s, %%e: %s) -> %s {\n"
+          "%%x = blu.matmul %%d, %%e {ta = false, tb = true} : (%s, %s) -> %s\n%s"
+          "%%r = blu.maximum %%x, %%p : %s\nreturn %%r : %s\n}", a, b, a, b, c, a, b, c, product, c, c);
+  }
+  Setting one_matrix = set; /* of a batch: its rows are the rows of one product */
+  one_matrix.tolerance = 2e-5;
+  harness_check(&one_matrix, "func.func @f(%%a: tensor<3x5x40xf32>, %%b: tensor<37x40xf32>) -> tensor<3x5x37xf32> {\n"
+        "%%r = blu.matmul %%a, %%b {ta = false, tb = true} : (tensor<3x5x40xf32>, tensor<37x40xf32>) -> tensor<3x5x37xf32>\n"
+        "return %%r : tensor<3x5x37xf32>\n}");
+}
+
 /* Chains with several stages, broadcasts of every kind, and values that are used again. */
 static void fused(Setting set) {
   set.lo = -2, set.hi = 2, set.tolerance = 3e-5; /* variance and division: errors of several ops */
@@ -184,6 +220,85 @@ static void moves(Setting set) {
   }
 }
 
+/* Attention and its gradients: tiles that end early, groups of heads, masks of all kinds, depths that are no whole vectors. parts: queries, keys, values and
+ * the cotangent are parts of what products left, and the results go where products want them. */
+typedef struct { int b, g, r, t, s, d, dv; bool causal; const char *mask; } AttentionCase;
+
+static void attention_case(Setting set, const AttentionCase *c, bool parts, const char *elem) {
+  char text[8192], q[64], k[64], v[64], out[64], row[64], mask[96] = "", attrs[64], typed[96] = "";
+  size_t n = 0;
+  int h = c->g * c->r, wide = h * c->d + c->g * (c->d + c->dv);
+  snprintf(q, sizeof q, "tensor<%dx%dx%dx%d%s>", c->b, h, c->t, c->d, elem), snprintf(k, sizeof k, "tensor<%dx%dx%dx%d%s>", c->b, c->g, c->s, c->d, elem);
+  snprintf(v, sizeof v, "tensor<%dx%dx%dx%d%s>", c->b, c->g, c->s, c->dv, elem), snprintf(out, sizeof out, "tensor<%dx%dx%dx%d%s>", c->b, h, c->t, c->dv, elem);
+  snprintf(row, sizeof row, "tensor<%dx%dx%d%s>", c->b, h, c->t, elem);
+  if (c->mask) snprintf(mask, sizeof mask, ", %%m: tensor<%s>", c->mask), snprintf(typed, sizeof typed, ", tensor<%s>", c->mask);
+  const char *m = c->mask ? ", %m" : "", *masked = c->mask ? "masked_" : "";
+  snprintf(attrs, sizeof attrs, "causal = %s, scale = 0.4", c->causal ? "true" : "false");
+#define SAY(...) n += (size_t)snprintf(text + n, sizeof text - n, __VA_ARGS__)
+  if (parts) {
+    int at = 0;
+    SAY("func.func @f(%%x: tensor<%dx%dx%d%s>, %%y: tensor<%dx%dx%d%s>%s) -> (tensor<%dx%dx%dx%d%s>, tensor<%dx%dx%d%s>) {\n", c->b, c->t, wide, elem, c->b, c->t,
+        h * c->dv, elem, mask, c->b, c->t, h, c->dv, elem, c->b, c->t, wide, elem);
+    for (int i = 0; i < 3; i++) {
+      int heads = i ? c->g : h, depth = i == 2 ? c->dv : c->d, end = at + heads * depth;
+      SAY("%%s%d = blu.slice %%x {start = array<i64: 0, 0, %d>, stop = array<i64: %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", i, at, c->b, c->t, end,
+          c->b, c->t, wide, elem, c->b, c->t, end - at, elem);
+      SAY("%%r%d = blu.reshape %%s%d {shape = array<i64: %d, %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%dx%d%s>\n", i, i, c->b, c->t, heads, depth, c->b, c->t,
+          end - at, elem, c->b, c->t, heads, depth, elem);
+      SAY("%%%c = blu.transpose %%r%d {perm = array<i64: 0, 2, 1, 3>} : (tensor<%dx%dx%dx%d%s>) -> %s\n", "qkv"[i], i, c->b, c->t, heads, depth, elem, i == 0 ? q : i == 1 ? k : v);
+      at = end;
+    }
+    SAY("%%y4 = blu.reshape %%y {shape = array<i64: %d, %d, %d, %d>} : (tensor<%dx%dx%d%s>) -> tensor<%dx%dx%dx%d%s>\n", c->b, c->t, h, c->dv, c->b, c->t, h * c->dv, elem,
+        c->b, c->t, h, c->dv, elem);
+    SAY("%%c = blu.transpose %%y4 {perm = array<i64: 0, 2, 1, 3>} : (tensor<%dx%dx%dx%d%s>) -> %s\n", c->b, c->t, h, c->dv, elem, out);
+  } else {
+    SAY("func.func @f(%%q: %s, %%k: %s, %%v: %s, %%c: %s%s) -> (%s, %s, %s, %s, %s) {\n", q, k, v, out, mask, out, row, q, k, v);
+  }
+  SAY("%%o = blu.%sattention %%q, %%k, %%v%s {%s} : (%s, %s, %s%s) -> %s\n", masked, m, attrs, q, k, v, typed, out);
+  if (parts) SAY("%%ot = blu.transpose %%o {perm = array<i64: 0, 2, 1, 3>} : (%s) -> tensor<%dx%dx%dx%d%s>\n", out, c->b, c->t, h, c->dv, elem);
+  SAY("%%l = blu.%sattention_lse %%q, %%k%s {%s} : (%s, %s%s) -> %s\n", masked, m, attrs, q, k, typed, row);
+  SAY("%%p = blu.mul %%c, %%o : %s\n%%e = blu.sum %%p {axis = array<i64: 3>} : (%s) -> %s\n", out, out, row);
+  for (int i = 0; i < 3; i++)
+    SAY("%%d%d = blu.%sattention_grad %%q, %%k, %%v, %%l, %%e, %%c%s {%s, of = %d} : (%s, %s, %s, %s, %s, %s%s) -> %s\n", i, masked, m, attrs, i, q, k, v, row, row, out, typed,
+        i == 0 ? q : i == 1 ? k : v);
+  if (!parts) {
+    SAY("return %%o, %%l, %%d0, %%d1, %%d2 : %s, %s, %s, %s, %s\n}", out, row, q, k, v);
+    harness_check(&set, "%s", text);
+    return;
+  }
+  for (int i = 2; i >= 0; i--) {
+    int heads = i ? c->g : h, depth = i == 2 ? c->dv : c->d;
+    SAY("%%t%d = blu.transpose %%d%d {perm = array<i64: 0, 2, 1, 3>} : (%s) -> tensor<%dx%dx%dx%d%s>\n", i, i, i == 0 ? q : i == 1 ? k : v, c->b, c->t, heads, depth, elem);
+    SAY("%%w%d = blu.reshape %%t%d {shape = array<i64: %d, %d, %d>} : (tensor<%dx%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", i, i, c->b, c->t, heads * depth, c->b, c->t, heads,
+        depth, elem, c->b, c->t, heads * depth, elem);
+  }
+  SAY("%%kv = blu.concat %%w1, %%w2 {axis = 2} : (tensor<%dx%dx%d%s>, tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", c->b, c->t, c->g * c->d, elem, c->b, c->t, c->g * c->dv, elem,
+      c->b, c->t, c->g * (c->d + c->dv), elem);
+  SAY("%%all = blu.concat %%w0, %%kv {axis = 2} : (tensor<%dx%dx%d%s>, tensor<%dx%dx%d%s>) -> tensor<%dx%dx%d%s>\n", c->b, c->t, h * c->d, elem, c->b, c->t, c->g * (c->d + c->dv),
+      elem, c->b, c->t, wide, elem);
+  SAY("return %%ot, %%all : tensor<%dx%dx%dx%d%s>, tensor<%dx%dx%d%s>\n}", c->b, c->t, h, c->dv, elem, c->b, c->t, wide, elem);
+  harness_check(&set, "%s", text);
+#undef SAY
+}
+
+static void attentions(Setting set) {
+  static const AttentionCase cases[] = {
+    {2, 2, 1, 70, 70, 8, 8, true, NULL}, {1, 2, 2, 100, 131, 17, 5, true, NULL}, {1, 1, 3, 33, 65, 16, 33, false, NULL}, {1, 1, 1, 193, 130, 3, 2, true, NULL},
+    {2, 1, 2, 7, 20, 5, 6, false, "7x20xi1"}, {1, 2, 1, 97, 64, 4, 20, true, "1x2x1x64xi1"}, {2, 2, 2, 3, 48, 33, 1, true, "2x1x3x1xi1"},
+    {1, 2, 2, 1, 77, 24, 24, true, NULL}, {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL}};
+  set.lo = -1.5, set.hi = 1.5, set.ihi = 2, set.tolerance = 1e-4; /* sums of some hundred terms of order 1, through exp */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    AttentionCase same = cases[i];
+    attention_case(set, &same, false, "xf32");
+    if (same.mask) continue; /* whose shape is said */
+    same.s = same.t; /* all parts of one tensor */
+    attention_case(set, &same, true, "xf32");
+  }
+  set.tolerance = 1e-12;
+  attention_case(set, &(AttentionCase){1, 2, 2, 20, 35, 9, 4, true, NULL}, false, "xf64");
+  attention_case(set, &(AttentionCase){1, 2, 2, 20, 20, 9, 4, true, NULL}, true, "xf64");
+}
+
 static void random_numbers(Setting set) {
   set.ihi = 1 << 30, set.tolerance = 2e-6;
   harness_check(&set, "func.func @f(%%k: tensor<i64>) -> (tensor<37x29xf32>, tensor<1000xf32>) {\n%%r = blu.uniform %%k {stream = 123456789012345, shape = array<i64: 37, 29>} : (tensor<i64>) -> tensor<37x29xf32>\n"
@@ -202,6 +317,7 @@ static void half_types(Setting set) {
     reductions(set);
     set.rounding *= 2; /* the product, and its sum with another number */
     products(set);
+    swapped_products(set);
     set.rounding *= 4; /* chains of ten ops, each rounded */
     fused(set);
   }
@@ -233,8 +349,10 @@ void cases_check(Setting set) {
   casts(ordered);
   reductions(set);
   products(set);
+  if (!set.device) swapped_products(set);
   fused(set);
   moves(ordered);
+  attentions(set);
   random_numbers(set);
   far_sines(ordered);
   if (!set.device) half_types(set);

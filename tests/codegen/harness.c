@@ -271,8 +271,9 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
     const BluFunction *fn = &p->function[0];
     size_t size = (size_t)p->arena_bytes + 2 * GUARD;
     char *memory = aligned_alloc(64, (size + 63) / 64 * 64), *arena = memory + GUARD;
-    char *scratch = aligned_alloc(64, (size_t)p->scratch_bytes + 64);
+    char *scratch = aligned_alloc(64, ((size_t)p->scratch_bytes + GUARD + 63) / 64 * 64);
     memset(memory, 0xa5, size);
+    memset(scratch + p->scratch_bytes, 0xa5, GUARD);
     for (int i = 0; i < nargs; i++) memcpy(arena + fn->slot[i].offset, args[i], (size_t)fn->slot[i].bytes);
     run(&l, fn->launch, fn->launches, arena, scratch, (int64_t[2 * BLU_ABI_LOOPS]){0}, 0);
     if (l.failed) good = fail("a device would have failed", text);
@@ -281,11 +282,12 @@ bool harness_check_module(const Setting *set, MlirModule m, const char *text) {
       if (set->noisy) good = compare_noisy(set, slot, &out[i].type, arena, exact[i], noisy[i], text);
       else good = compare(set, slot, &out[i].type, arena, exact[i], ref[i], text);
     }
-    for (int i = 0; i < GUARD; i++)
-      if ((unsigned char)memory[i] != 0xa5 || (unsigned char)memory[size - 1 - (size_t)i] != 0xa5) {
-        good = fail("writes outside of the arena", text);
-        break;
-      }
+    bool outside = false;
+    for (int i = 0; i < GUARD; i++) {
+      const char *guarded[] = {memory + i, memory + size - 1 - i, scratch + p->scratch_bytes + i};
+      for (int g = 0; g < 3; g++) outside |= (unsigned char)*guarded[g] != 0xa5;
+    }
+    if (outside) good = fail("writes outside of the arena, or of scratch memory", text);
     free(memory);
     free(scratch);
   }

@@ -1,6 +1,6 @@
 # models.sh BLUC CHECKOUT FOLDER BIN - the models that people start from, compiled for a GPU, on the emulated driver: ten losses of each against the
-# trainer for the processor, and a checkpoint of one that the other goes on from. Every model is there, most of them smaller by the constants that
-# they give for that: batches of a few rows, one or two layers, short sequences.
+# trainer for the processor, a checkpoint of one that the other goes on from, and sampled text. Every model is there, most of them smaller by the
+# constants that they give for that: batches of a few rows, one or two layers, short sequences.
 bin=$4
 . "$(dirname "$0")/../e2e/common.sh"
 export BLU_EMULATOR_TWINS=$work/twins
@@ -50,6 +50,18 @@ model() { # name, options of bluc.. -- options of train..
   fi
 }
 
+# The text that both trainers sample from one checkpoint, and the logits of its tokens.
+sampled() { # name
+  local say=(sample --out $1.a --prompt 'line 1' --tokens 9 --seed 3)
+  run 0 ./$1.cpu "${say[@]}" --logits $1.cpu.npy
+  mv out $1.text
+  run 0 env LD_LIBRARY_PATH=$bin/emulator ./$1.gpu "${say[@]}" --logits $1.gpu.npy
+  cmp -s out $1.text || fail "$1 on a GPU says '$(cat out)', and not '$(cat $1.text)'"
+  for x in cpu gpu; do tail -c +129 $1.$x.npy | od -An -v -tf4 -w4 > $1.$x.logits; done
+  paste $1.cpu.logits $1.gpu.logits | awk '
+    { d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? 1 - $1 : 1 + $1; if (NF != 2 || !(d <= 1e-4 * s)) bad = 1 } END { exit bad || NR < 256 }' || fail "logits of $1 differ"
+}
+
 images=(-- --data $data) texts=(-- --data text) tokens=(-- --data shards)
 tried=
 mixed=1
@@ -63,6 +75,7 @@ model gpt_char -D S=16 -D L=1 -D D=32 -D B=2 "${texts[@]}"
 model llama -D S=16 -D L=1 -D D=32 -D H=4 -D HIDDEN=48 -D B=2 "${texts[@]}"
 model moe -D S=16 -D L=1 -D D=32 -D HIDDEN=32 -D B=2 -D E=4 "${texts[@]}"
 for name in lstm gru; do model $name -D T=8 -D N=16 -D D=8 -D B=4 "${texts[@]}"; done
+for name in gpt_char llama moe lstm gru; do sampled $name; done
 model resnet -D B=2 "${images[@]}"
 for name in gpt2 gpt2_lora; do model $name -D V=300 -D S=16 -D L=2 -D H=4 -D D=32 -D B=2 "${tokens[@]}"; done
 for file in "$top"/models/*.blu; do

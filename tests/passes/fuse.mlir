@@ -199,3 +199,71 @@ func.func @f(%k: tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>) {
   %1 = blu.uniform_at %k, %c, %d {shape = array<i64: 8>} : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
+
+//--- attention.mlir
+// Attention reads the heads where they lie, stores what the next product wants, and makes the sums of its gradient itself.
+// CHECK: func.func @f(
+// CHECK-NEXT: %[[o:[0-9]+]]:2 = call @attention_2x2x5x4(%arg0)
+// CHECK-NEXT: %[[y:[0-9]+]] = blu.reshape %arg1
+// CHECK-NEXT: %[[g:[0-9]+]] = call @attention_grad_2x2x5x4(%arg0, %[[o]]#1, %[[y]], %[[o]]#0)
+// CHECK-NEXT: %[[z:[0-9]+]] = blu.reshape %[[o]]#0
+// CHECK-NEXT: return %[[z]], %[[g]]
+// CHECK: func.func private @attention_2x2x5x4(%arg0: tensor<2x5x24xf32>) -> (tensor<2x5x2x4xf32>, tensor<2x2x5xf32>)
+// CHECK: func.func private @attention_grad_2x2x5x4({{.*}} -> tensor<2x5x24xf32>
+func.func @f(%x: tensor<2x5x24xf32>, %y: tensor<2x5x8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5x24xf32>) {
+  %0 = blu.slice %x {start = array<i64: 0, 0, 0>, stop = array<i64: 2, 5, 8>} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+  %1 = blu.reshape %0 {shape = array<i64: 2, 5, 2, 4>} : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %q = blu.transpose %1 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %2 = blu.slice %x {start = array<i64: 0, 0, 8>, stop = array<i64: 2, 5, 16>} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+  %3 = blu.reshape %2 {shape = array<i64: 2, 5, 2, 4>} : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %k = blu.transpose %3 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %4 = blu.slice %x {start = array<i64: 0, 0, 16>, stop = array<i64: 2, 5, 24>} : (tensor<2x5x24xf32>) -> tensor<2x5x8xf32>
+  %5 = blu.reshape %4 {shape = array<i64: 2, 5, 2, 4>} : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %v = blu.transpose %5 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %o = blu.attention %q, %k, %v : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %6 = blu.transpose %o {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %z = blu.reshape %6 {shape = array<i64: 2, 5, 8>} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  %7 = blu.reshape %y {shape = array<i64: 2, 5, 2, 4>} : (tensor<2x5x8xf32>) -> tensor<2x5x2x4xf32>
+  %c = blu.transpose %7 {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x2x4xf32>) -> tensor<2x2x5x4xf32>
+  %l = blu.attention_lse %q, %k : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5xf32>
+  %8 = blu.mul %c, %o : tensor<2x2x5x4xf32>
+  %d = blu.sum %8 {axis = array<i64: 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x2x5xf32>
+  %dq = blu.attention_grad %q, %k, %v, %l, %d, %c {of = 0} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5xf32>, tensor<2x2x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %dk = blu.attention_grad %q, %k, %v, %l, %d, %c {of = 1} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5xf32>, tensor<2x2x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %dv = blu.attention_grad %q, %k, %v, %l, %d, %c {of = 2} : (tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5x4xf32>, tensor<2x2x5xf32>, tensor<2x2x5xf32>, tensor<2x2x5x4xf32>) -> tensor<2x2x5x4xf32>
+  %9 = blu.transpose %dq {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %10 = blu.reshape %9 {shape = array<i64: 2, 5, 8>} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  %11 = blu.transpose %dk {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %12 = blu.reshape %11 {shape = array<i64: 2, 5, 8>} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  %13 = blu.transpose %dv {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x2x5x4xf32>) -> tensor<2x5x2x4xf32>
+  %14 = blu.reshape %13 {shape = array<i64: 2, 5, 8>} : (tensor<2x5x2x4xf32>) -> tensor<2x5x8xf32>
+  %15 = blu.concat %10, %12 {axis = -1} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> tensor<2x5x16xf32>
+  %16 = blu.concat %15, %14 {axis = 2} : (tensor<2x5x16xf32>, tensor<2x5x8xf32>) -> tensor<2x5x24xf32>
+  return %z, %16 : tensor<2x5x8xf32>, tensor<2x5x24xf32>
+}
+
+//--- attention_parts.mlir
+// What others read, too, is stored; and rows whose numbers lie apart are moved first.
+// CHECK: func.func @f(
+// CHECK-NEXT: %[[q:[0-9]+]] = call @transpose_1x2x3x4(%arg0)
+// CHECK-NEXT: %[[k:[0-9]+]] = call @transpose_1x2x5x4(%arg1)
+// CHECK-NEXT: %[[o:[0-9]+]] = call @attention_1x2x3x4(%[[q]], %[[k]], %arg2)
+// CHECK-NEXT: return %[[o]], %[[q]]
+func.func @f(%x: tensor<1x3x2x4xf32>, %y: tensor<1x2x4x5xf32>, %z: tensor<1x5x2x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) {
+  %q = blu.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x3x2x4xf32>) -> tensor<1x2x3x4xf32>
+  %k = blu.transpose %y {perm = array<i64: 0, 1, 3, 2>} : (tensor<1x2x4x5xf32>) -> tensor<1x2x5x4xf32>
+  %v = blu.transpose %z {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x5x2x4xf32>) -> tensor<1x2x5x4xf32>
+  %o = blu.attention %q, %k, %v : (tensor<1x2x3x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
+  return %o, %q : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+}
+
+//--- attention_half.mlir
+// Half types are widened as they are read.
+// CHECK: func.func @f(
+// CHECK-NEXT: call @attention_1x2x3x4(%arg0)
+func.func @f(%x: tensor<1x3x2x4xbf16>) -> tensor<1x2x3x4xf32> {
+  %h = blu.transpose %x {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x3x2x4xbf16>) -> tensor<1x2x3x4xbf16>
+  %q = blu.cast %h {to = f32} : (tensor<1x2x3x4xbf16>) -> tensor<1x2x3x4xf32>
+  %o = blu.attention %q, %q, %q {causal = true} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  return %o : tensor<1x2x3x4xf32>
+}
