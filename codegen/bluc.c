@@ -27,7 +27,7 @@ static const struct { const char *name, *what; } stages[] = {
   [STAGE_BLU] = {"blu", "tensor ops, one function per entry"},
   [STAGE_GRAD] = {"grad", "loss, gradient, clipping and optimizer in one train step"},
   [STAGE_OPT] = {"opt", "simplified, composites expanded"},
-  [STAGE_KERNELS] = {"kernels", "fused loop nests and matrix products"},
+  [STAGE_KERNELS] = {"kernels", "fused loop nests and matrix products; for a device what each takes, too"},
   [STAGE_PLAN] = {"plan", "places in the arena, launches in order"},
   [STAGE_PTX] = {"ptx", "a device's kernels, and what they take"},
   [STAGE_LLVM] = {"llvm", "LLVM IR of kernels and program table"},
@@ -179,11 +179,13 @@ static void warn_of_spills(const BluCuda *cuda, BluDiags *diags) {
   }
 }
 
-static bool print_ptx(const Options *o, const BluCuda *cuda) {
+/* A text of the program behind what is known of each kernel. */
+static bool print_uses(const Options *o, const BluCuda *cuda, const char *program) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
   blu_cuda_print(cuda, out);
+  fputs(program, out);
   fclose(out);
   bool good = write_file(o->output, text, size);
   free(text);
@@ -203,8 +205,8 @@ static bool print_llvm(const Options *o, LLVMModuleRef host, const BluCuda *cuda
 }
 
 /* The table in the first module; kernels in the others, whose number doesn't depend on the machine: the program has the same bytes
- * everywhere. What is printed is one module. */
-static bool generate(const Options *o, MlirModule m, BluDiags *diags) {
+ * everywhere. What is printed is one module. kernels: text of the stage of that name, to be printed with what its code takes; else NULL. */
+static bool generate(const Options *o, MlirModule m, const char *kernels, BluDiags *diags) {
   enum { PARTS = 4 };
   double start = now_ms();
   char *source = read_file(o->input), *error = NULL;
@@ -230,7 +232,7 @@ static bool generate(const Options *o, MlirModule m, BluDiags *diags) {
   if (o->times) fprintf(stderr, "%9.2f ms  llvm\n", now_ms() - start - cuda.ptx_ms - cuda.assembler_ms);
   if (o->times && o->cuda) fprintf(stderr, "%9.2f ms  ptx\n%9.2f ms  ptxas\n", cuda.ptx_ms, cuda.assembler_ms);
   if (good && o->cuda) warn_of_spills(&cuda, diags);
-  if (good && o->stage == STAGE_PTX) good = print_ptx(o, &cuda);
+  if (good && (kernels || o->stage == STAGE_PTX)) good = print_uses(o, &cuda, kernels ? kernels : cuda.ptx);
   else if (good && o->stage == STAGE_LLVM) good = print_llvm(o, *module, &cuda);
   else if (good) good = write_code(o, module, n, attached);
   if (o->cuda) {
@@ -250,16 +252,18 @@ static bool generate(const Options *o, MlirModule m, BluDiags *diags) {
   return good;
 }
 
-static bool print_stage(const Options *o, MlirModule m) {
+static char *module_text(const Options *o, MlirModule m) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
-  if (o->stage == STAGE_PLAN) {
-    char *plan = blu_plan_print(m);
-    fputs(plan, out);
-    free(plan);
-  } else print_module(m, o->locations, out);
+  print_module(m, o->locations, out);
   fclose(out);
+  return text;
+}
+
+static bool print_stage(const Options *o, MlirModule m) {
+  char *text = o->stage == STAGE_PLAN ? blu_plan_print(m) : module_text(o, m);
+  size_t size = strlen(text);
   bool good = write_file(o->output, text, size);
   free(text);
   return good;
@@ -300,7 +304,11 @@ static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   bool judged = o->command == COMMAND_VERIFY, good = !judged || verify_model(o, m);
   for (size_t i = 0; i < sizeof pipeline / sizeof *pipeline && pipeline[i].stage <= o->stage && good && !judged; i++)
     good = run_pass(o, m, pipeline[i].pass);
-  if (good && !judged) good = o->stage <= STAGE_PLAN ? print_stage(o, m) : generate(o, m, diags);
+  bool uses = o->cuda && o->stage == STAGE_KERNELS && good && !judged;
+  char *kernels = uses ? module_text(o, m) : NULL;
+  if (uses) good = blu_pass_find("plan")->run(m); /* places decide how wide a kernel's accesses may be */
+  if (good && !judged) good = uses || o->stage > STAGE_PLAN ? generate(o, m, kernels, diags) : print_stage(o, m);
+  free(kernels);
   mlirContextDetachDiagnosticHandler(ctx, handler);
   mlirModuleDestroy(m);
   return good;

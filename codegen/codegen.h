@@ -34,7 +34,7 @@ extern const char blu_cuda_archs[];                                 /* the known
 bool blu_cuda_parse(const char *list, BluArchs *to);                /* "sm_80,sm_90"; false: it names one that isn't known */
 
 /* A kernel's launches, and what CUDA's assembler says of its code, the most of all architectures. */
-typedef struct { char *name; MlirLocation at; int64_t blocks, shared_bytes; int threads, registers, spilled; } BluCudaUse;
+typedef struct { char *name; MlirLocation at; int64_t blocks, shared_bytes; int threads, registers, spilled, stack; } BluCudaUse;
 typedef struct { int arch, least; char *bytes; size_t size; } BluCudaImage; /* as BluImage in runtime/abi.h */
 
 /* Device code of a program. The caller sets archs and module, which is empty and has a context of its own; only_ptx: no machine code. */
@@ -50,7 +50,7 @@ typedef struct {
   double ptx_ms, assembler_ms; /* what the images took */
 } BluCuda;
 void blu_cuda_free(BluCuda *c);                                     /* all but the module */
-void blu_cuda_print(const BluCuda *c, FILE *out);                   /* the PTX behind a table of kernels */
+void blu_cuda_print(const BluCuda *c, FILE *out);                   /* a table of kernels, as comments of PTX and of MLIR */
 
 /* The module's triple and layout. PTX of a module for architectures from `number` on, as text that the caller frees. The images of a module
  * that is complete. CUDA's assembler, on PATH, beside nvcc or where CUDA installs it. NULL or false: *error says why (the caller frees it);

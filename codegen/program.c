@@ -464,30 +464,9 @@ static LLVMValueRef emit_shared(Program *p, MlirOperation f, int64_t *load, Comp
 
 /* ---- kernels of a device ---- */
 
-/* A product of a library, as BluProduct. */
-static LLVMValueRef library_product(Program *p, MlirOperation kernel, MlirOperation matmul) {
-  BluMatrices x = blu_matrices_of(matmul);
-  MlirValue result = mlirOperationGetOperand(mlirBlockGetTerminator(blu_func_block(kernel)), 0), bias = {0};
-  MlirOperation last = blu_def(result);
-  bool biased = !mlirOperationEqual(last, matmul);
-  bool tf32 = !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(p->planned), ref("blu.tf32")));
-  if (biased) bias = blu_product_bias(last, matmul);
-  int64_t place_of[3] = {0, 0, -1};
-  for (int i = 0; i < 2; i++) place_of[i] = mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(matmul, i));
-  if (biased) place_of[2] = mlirBlockArgumentGetArgNumber(bias);
-  LLVMValueRef product = global(p, record(p, 15, (LLVMValueRef[]){number(p, x.batch), number(p, x.m), number(p, x.n), number(p, x.k), number(p, x.step_a),
-    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, tf32), small(p, biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE),
-    small(p, place_of[0]), small(p, place_of[1]), small(p, blu_func_nargs(kernel)), small(p, place_of[2])}));
-  LLVMValueRef null = LLVMConstNull(p->ptr), three = LLVMConstNull(LLVMArrayType2(p->i32, 3));
-  return global(p, record(p, 6, (LLVMValueRef[]){null, product, three, three, small(p, 0), small(p, 0)}));
-}
-
-/* A launch of one of our functions, or of a library's product, as BluDeviceLaunch. */
-static LLVMValueRef device_kernel(Program *p, MlirOperation f, bool aligned) {
-  BluKernelInfo info;
+/* A launch of one of our functions, as BluDeviceLaunch; product: it stands behind that, else null. */
+static LLVMValueRef device_function(Program *p, MlirOperation f, bool aligned, LLVMValueRef product) {
   BluCuda *to = p->info->cuda;
-  blu_kernel_info(f, &info);
-  if (info.kind == BLU_KERNEL_MATMUL && blu_product_in_library(info.main)) return library_product(p, f, info.main);
   CudaShape shape;
   char name[256];
   blu_cuda_kernel_emit(to->module, f, aligned, &shape);
@@ -496,8 +475,59 @@ static LLVMValueRef device_kernel(Program *p, MlirOperation f, bool aligned) {
   to->kernel[to->kernels++] = (BluCudaUse){.name = strdup(name), .at = mlirOperationGetLocation(f), .blocks = shape.blocks,
                                            .shared_bytes = shape.shared_bytes, .threads = shape.threads};
   LLVMValueRef one = small(p, 1), grid[3] = {small(p, shape.blocks), one, one}, block[3] = {small(p, shape.threads), one, one};
-  return global(p, record(p, 6, (LLVMValueRef[]){string(p, name), LLVMConstNull(p->ptr), LLVMConstArray2(p->i32, grid, 3), LLVMConstArray2(p->i32, block, 3),
+  return global(p, record(p, 6, (LLVMValueRef[]){string(p, name), product, LLVMConstArray2(p->i32, grid, 3), LLVMConstArray2(p->i32, block, 3),
     small(p, shape.shared_bytes), small(p, 0)}));
+}
+
+/* A kernel of the sum alone, for libraries that don't make it beside the product. Not to be found by others: it goes away. */
+static MlirOperation sum_kernel(Program *p, MlirOperation kernel, MlirOperation sum) {
+  MlirContext ctx = mlirModuleGetContext(p->planned);
+  MlirLocation at = mlirOperationGetLocation(sum);
+  BluPort port = {.role = "", .name = "", .type = blu_value_type(mlirOperationGetOperand(sum, 0))};
+  char name[256];
+  BluBuilder b = {.ctx = ctx, .loc = at};
+  snprintf(name, sizeof name, "%s_sum", text_attr(kernel, "sym_name"));
+  MlirOperation f = blu_func_make(p->planned, at, name, 1, &port, &b.block);
+  MlirValue result = blu_reduce(&b, "sum", mlirBlockGetArgument(b.block, 0), 1, (int64_t[]){0}, false);
+  blu_func_return(f, at, 1, &result, NULL);
+  mlirOperationSetAttributeByName(f, ref("blu.kernel"), mlirStringAttrGet(ctx, ref(blu_kernel_kind_names[BLU_KERNEL_COLUMNS])));
+  mlirOperationSetAttributeByName(f, ref("blu.space"), mlirDenseI64ArrayGet(ctx, port.type.rank, port.type.dim));
+  return f;
+}
+
+/* A product of a library, as BluDeviceLaunch with a BluProduct. */
+static LLVMValueRef library_product(Program *p, MlirOperation kernel, MlirOperation matmul, bool aligned) {
+  BluMatrices x = blu_matrices_of(matmul);
+  MlirOperation end = mlirBlockGetTerminator(blu_func_block(kernel)), last = blu_def(mlirOperationGetOperand(end, mlirOperationGetNumOperands(end) - 1));
+  MlirValue bias = {0};
+  int summed = blu_product_sum(last, matmul);
+  bool biased = summed < 0 && !mlirOperationEqual(last, matmul);
+  int epilogue = summed >= 0 ? BLU_EPILOGUE_SUM_A + summed : biased ? BLU_EPILOGUE_BIAS : BLU_EPILOGUE_NONE;
+  bool tf32 = !mlirAttributeIsNull(mlirOperationGetAttributeByName(mlirModuleGetOperation(p->planned), ref("blu.tf32")));
+  if (biased) bias = blu_product_bias(last, matmul);
+  int64_t place_of[3] = {0, 0, -1};
+  for (int i = 0; i < 2; i++) place_of[i] = mlirBlockArgumentGetArgNumber(mlirOperationGetOperand(matmul, i));
+  if (biased) place_of[2] = mlirBlockArgumentGetArgNumber(bias);
+  if (summed >= 0) place_of[2] = blu_func_nargs(kernel) + 1; /* results are in the order of ops: the product, the sum */
+  LLVMValueRef product = global(p, record(p, 15, (LLVMValueRef[]){number(p, x.batch), number(p, x.m), number(p, x.n), number(p, x.k), number(p, x.step_a),
+    number(p, x.step_b), number(p, x.step_c), small(p, x.ta), small(p, x.tb), small(p, tf32), small(p, epilogue),
+    small(p, place_of[0]), small(p, place_of[1]), small(p, blu_func_nargs(kernel)), small(p, place_of[2])}));
+  if (summed >= 0) {
+    MlirOperation alone = sum_kernel(p, kernel, last);
+    LLVMValueRef launch = device_function(p, alone, aligned, product);
+    mlirOperationDestroy(alone);
+    return launch;
+  }
+  LLVMValueRef null = LLVMConstNull(p->ptr), three = LLVMConstNull(LLVMArrayType2(p->i32, 3));
+  return global(p, record(p, 6, (LLVMValueRef[]){null, product, three, three, small(p, 0), small(p, 0)}));
+}
+
+/* A launch of one of our functions, or of a library's product, as BluDeviceLaunch. */
+static LLVMValueRef device_kernel(Program *p, MlirOperation f, bool aligned) {
+  BluKernelInfo info;
+  blu_kernel_info(f, &info);
+  if (info.kind == BLU_KERNEL_MATMUL && blu_product_in_library(info.main)) return library_product(p, f, info.main, aligned);
+  return device_function(p, f, aligned, LLVMConstNull(p->ptr));
 }
 
 /* Slices in loops lie at multiples of their own size. Kernels that get one whose size is no multiple of a vector's are marked. */

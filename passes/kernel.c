@@ -187,4 +187,16 @@ MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul) {
   return none;
 }
 
+int blu_product_sum(MlirOperation op, MlirOperation matmul) {
+  BluSig s;
+  BluMatrices x = blu_matrices_of(matmul);
+  if (!blu_is(op, "sum")) return -1;
+  blu_sig_of(op, &s);
+  const BluAttr *axis = blu_attr(&s.attrs, "axis");
+  if (s.in[0].rank != 2 || s.out.rank != 1 || !axis || axis->i[0] != 0 || x.batch != 1) return -1;
+  for (int i = 0; i < 2; i++)
+    if ((i ? !x.tb : x.ta) && mlirValueEqual(mlirOperationGetOperand(op, 0), mlirOperationGetOperand(matmul, i))) return i;
+  return -1;
+}
+
 bool blu_kernel_is_host(MlirOperation func) { return blu_get_int(func, "blu.host", 0) != 0; }

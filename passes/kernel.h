@@ -75,6 +75,9 @@ BluMatrices blu_matrices_of(MlirOperation matmul);
 bool blu_product_in_library(MlirOperation matmul);
 /* op is `product + bias`, which such a library does in one go: the bias, one number a column; null: it is something else. */
 MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul);
+/* op is the sum of the columns of an operand of the product, over what the product sums over: the gradient of a bias beside that of its weight, which
+ * such a library can make in one go. Which operand; -1: it is something else. */
+int blu_product_sum(MlirOperation op, MlirOperation matmul);
 /* A kernel of numbers of the step, which the host computes (blu.host). */
 bool blu_kernel_is_host(MlirOperation func);
 #endif

@@ -8,7 +8,7 @@
 #define BLU_RUNTIME_ABI_H
 #include <stdint.h>
 
-#define BLU_ABI 7
+#define BLU_ABI 8
 #define BLU_ABI_RANK 8     /* highest rank of a tensor */
 #define BLU_ABI_ALIGN 64   /* alignment of every offset, bytes; slices inside of loops have that of their elements */
 #define BLU_ABI_LOOPS 8    /* how deep loops nest */
@@ -67,12 +67,20 @@ typedef struct {
   int32_t place_a, place_b, place_c, place_bias; /* which of the launch's offsets; place_bias -1: none */
 } BluProduct;
 
-typedef enum { BLU_EPILOGUE_NONE, BLU_EPILOGUE_BIAS /* bias[n] added to each row */ } BluEpilogue;
+/* What a product does beside. Sums are over the k rows of an operand that is stored [k, ..], of a batch of one: the gradient of a bias beside
+ * that of its weight. */
+typedef enum {
+  BLU_EPILOGUE_NONE,
+  BLU_EPILOGUE_BIAS,  /* bias[n] is added to each row */
+  BLU_EPILOGUE_SUM_A, /* bias[m] becomes the sums of a's columns */
+  BLU_EPILOGUE_SUM_B  /* bias[n] becomes the sums of b's columns */
+} BluEpilogue;
 
 /* How a launch runs on a device: one function of the program's image, or one product of a library. The function's parameters are all 64 bits
- * wide: the arena's address, then each of the launch's offsets. */
+ * wide: the arena's address, then each of the launch's offsets. Behind a product whose epilogue is a sum stands a function that makes this sum,
+ * for a library that can't: its parameters are the arena's address, the place of what is summed, and that of the sums. */
 typedef struct {
-  const char *function;    /* NULL: product */
+  const char *function;    /* NULL: product alone */
   const BluProduct *product;
   int32_t grid[3], block[3], shared_bytes, reserved;
 } BluDeviceLaunch;

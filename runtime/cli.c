@@ -53,6 +53,7 @@ static const struct {
     {"--threads", "N", "threads (default: the CPUs granted); results don't depend on it", OPTION_NUMBER,
      PLACE(threads), 1},
     {"--device", "N", "which GPU, from 0 (default 0), if the program was compiled for one", OPTION_NUMBER, PLACE(device), 0},
+    {"--epilogues", NULL, "let cublasLt sum gradients of biases beside products, if the program was compiled for a GPU", OPTION_FLAG, PLACE(epilogues), 0},
     {"--set", "NAME=VALUE", "set a run value of the program; may be given several times", OPTION_SET, PLACE(set), 0},
     {"--eval-every", "N", "evaluate every N steps (default: every epoch; 0: never)", OPTION_NUMBER, PLACE(eval_every), 0},
     {"--save-every", "N", "save every N steps (default: every epoch; 0: only at the end)", OPTION_NUMBER,

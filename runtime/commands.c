@@ -137,7 +137,7 @@ static int command_licenses(const BluProgram *program, const BluOptions *options
 static const BluCommand commands[] = {
     {"train", "train the model; saves a checkpoint after every epoch and when stopped by SIGINT or SIGTERM",
      " --data --out --epochs --steps --accumulate --ranks --rank --master --rank-timeout"
-     " --max-minutes --patience --shard --seed --threads --device --set --eval-every --save-every"
+     " --max-minutes --patience --shard --seed --threads --device --epilogues --set --eval-every --save-every"
      " --log-every --keep --nan --timeout --resume --dry-run --profile --tensorboard --quiet ",
      "./trainer train --data mnist --out run1 --epochs 5 --set lr=0.01", command_train, 0, NULL},
     {"eval", "evaluate a checkpoint on the test data", " --data --checkpoint --out --threads --device --set --timeout ",
@@ -211,8 +211,8 @@ static int dispatch(const BluProgram *program, int words, char **word) {
   if (!command) return fail(&err, BLU_EXIT_USAGE);
   if (help) return print_help(program, command);
   if (!blu_cli_parse(&err, command, words - 1, word + 1, &options)) return fail(&err, BLU_EXIT_USAGE);
-  if (options.device >= 0 && !program->images && !options.help) {
-    blu_error_set(&err, "option --device: this program was compiled for the processor alone");
+  if ((options.device >= 0 || options.epilogues) && !program->images && !options.help) {
+    blu_error_set(&err, "option %s: this program was compiled for the processor alone", options.device >= 0 ? "--device" : "--epilogues");
     return fail(&err, BLU_EXIT_USAGE);
   }
   return options.help ? print_help(program, command) : command->run(program, &options);

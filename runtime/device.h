@@ -32,6 +32,7 @@ struct BluArena {
 /* What a run on a device is told. */
 typedef struct {
   int64_t number; /* which device of those that the system shows to this process, from 0; -1: not given */
+  bool epilogues; /* a library may compute more beside products than has been measured to be good (option --epilogues) */
 } BluDeviceWish;
 
 /* One kind of device. Members are what the functions below say; each may be called only between open and close. */

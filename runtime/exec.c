@@ -11,7 +11,7 @@
 bool blu_exec_open(BluError *err, BluExec *exec, const BluProgram *program, const double *run, const BluOptions *options,
                    int64_t limit) {
   int threads = blu_cli_threads(options);
-  BluDeviceWish wish = {.number = options->device};
+  BluDeviceWish wish = {.number = options->device, .epilogues = options->epilogues};
   *exec = (BluExec){.program = program, .run = run, .scale = 1};
   if (!blu_arena_open(err, &exec->arena, program, threads, limit)) return false;
   exec->pool = blu_pool_open(err, &exec->arena, threads);

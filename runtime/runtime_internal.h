@@ -294,7 +294,7 @@ struct BluOptions {
   int64_t stops;
   const char *file[BLU_CLI_FILES];       /* arguments that are no options */
   int64_t files;
-  bool resume, quiet, plan, help, dry_run, profile, tensorboard, merge;
+  bool resume, quiet, plan, help, dry_run, profile, tensorboard, merge, epilogues;
   struct BluRanks *group;                /* of `train`: the processes that it is one of, see ranks_internal.h; borrowed */
 };
 

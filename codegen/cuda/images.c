@@ -1,5 +1,5 @@
 /* images.c - the images of a program: PTX, and, if CUDA's assembler is found, machine code for each architecture that was asked for, with
- * what it says of each function: registers, spilled bytes. */
+ * what it says of each function: registers, spilled bytes, stack. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -107,6 +107,7 @@ static void read_uses(BluCuda *to, const char *text) {
     else if ((at = strstr(one, about))) use = use_of(to, at + strlen(about), strlen(at + strlen(about)));
     else if (use && sscanf(one, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack, &stores, &loads) == 3) {
       if (stores + loads > use->spilled) use->spilled = stores + loads;
+      if (stack > use->stack) use->stack = stack;
     } else if (use && (at = strstr(one, "Used ")) && sscanf(at, "Used %d registers", &registers) == 1 && registers > use->registers) use->registers = registers;
     line += n + (line[n] == '\n');
   }
@@ -182,16 +183,15 @@ void blu_cuda_free(BluCuda *to) {
 }
 
 void blu_cuda_print(const BluCuda *of, FILE *out) {
-  if (of->assembled) {
-    fputs("// kernel: blocks x threads, shared bytes; registers and spilled bytes of a thread, the most of", out);
-    for (int i = 0; i < of->archs->n; i++) fprintf(out, "%s%s", i ? ", " : " ", of->archs->arch[i].name);
-    fputs("\n", out);
-  } else fputs("// kernel: blocks x threads, shared bytes\n", out);
+  fputs("// kernel: blocks x threads, shared bytes; ", out);
+  if (of->assembled) fputs("registers, spilled bytes and stack's bytes of a thread, the most of", out);
+  else fputs("no ptxas was found, which tells registers and spilled bytes", out);
+  for (int i = 0; of->assembled && i < of->archs->n; i++) fprintf(out, "%s%s", i ? ", " : " ", of->archs->arch[i].name);
+  fputs("\n", out);
   for (int i = 0; i < of->kernels; i++) {
     const BluCudaUse *u = &of->kernel[i];
     fprintf(out, "// %s: %lld x %d, %lld", u->name, (long long)u->blocks, u->threads, (long long)u->shared_bytes);
-    if (of->assembled) fprintf(out, "; %d, %d", u->registers, u->spilled);
+    if (of->assembled) fprintf(out, "; %d, %d, %d", u->registers, u->spilled, u->stack);
     fputs("\n", out);
   }
-  fputs(of->ptx, out);
 }

@@ -183,6 +183,17 @@ static const struct { void (*body)(Cuda *c); } kinds[] = {
   [BLU_KERNEL_ROWS] = {blu_cuda_rows}, [BLU_KERNEL_COLUMNS] = {blu_cuda_columns}, [BLU_KERNEL_MATMUL] = {blu_cuda_matmul}, [BLU_KERNEL_MOVE] = {blu_cuda_move},
   [BLU_KERNEL_ATTENTION] = {blu_cuda_attention}};
 
+/* What lives while a function is called (of double, for a sine's large arguments) takes registers which the assembler, left alone, spills for the sake
+ * of one more block beside the others. */
+static bool calls_function(LLVMValueRef fn) {
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
+      LLVMValueRef to = LLVMIsACallInst(i) ? LLVMIsAFunction(LLVMGetCalledValue(i)) : NULL;
+      if (to && !LLVMGetIntrinsicID(to)) return true;
+    }
+  return false;
+}
+
 LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool aligned, CudaShape *shape) {
   LLVMContextRef ctx = LLVMGetModuleContext(module);
   Cuda c = {.k = {.func = func, .block = blu_func_block(func), .nin = blu_func_nargs(func), .nout = blu_func_nresults(func)}, .aligned = aligned, .blocks = 1,
@@ -218,7 +229,7 @@ LLVMValueRef blu_cuda_kernel_emit(LLVMModuleRef module, MlirOperation func, bool
   char threads[16];
   snprintf(threads, sizeof threads, "%d", c.threads);
   LLVMAddTargetDependentFunctionAttr(k->fn, "nvvm.maxntid", threads); /* how many registers a thread may have follows from it */
-  if (c.holds_much) LLVMAddTargetDependentFunctionAttr(k->fn, "nvvm.minctasm", "1");
+  if (c.holds_much || calls_function(k->fn)) LLVMAddTargetDependentFunctionAttr(k->fn, "nvvm.minctasm", "1");
   if (c.blocks < 1) c.blocks = 1; /* nothing to do, which a launch can't say */
   *shape = (CudaShape){c.blocks, c.shared_bytes, c.threads};
   for (int l = 0; l < LEVELS; l++) {

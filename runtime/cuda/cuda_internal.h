@@ -91,7 +91,7 @@ enum {
   LT_COMPUTE_F32 = 68, LT_COMPUTE_TF32 = 77,             /* CUBLAS_COMPUTE_32F, _32F_FAST_TF32 */
   LT_TRANSPOSE_A = 3, LT_TRANSPOSE_B = 4, LT_EPILOGUE = 7, LT_BIAS = 8, /* of a product */
   LT_T = 1,                                              /* CUBLAS_OP_T */
-  LT_EPILOGUE_BIAS = 4,
+  LT_EPILOGUE_DEFAULT = 1, LT_EPILOGUE_BIAS = 4, LT_EPILOGUE_BGRADA = 256, LT_EPILOGUE_BGRADB = 512,
   LT_BATCH = 5, LT_BATCH_STEP = 6,                       /* of a matrix: int32, int64 elements */
   LT_WISH_WORKSPACE = 1, LT_WISH_REDUCTIONS = 3, LT_WISH_ALIGNMENT_A = 5, /* B, C and D follow */
   LT_REDUCTIONS_APART = 2 | 4                            /* partial sums go to the workspace, and are added in order */
@@ -154,6 +154,7 @@ typedef struct {
 typedef struct {
   const BluProduct *product;
   int32_t alignment;    /* bytes: of all places of all its launches */
+  bool apart;           /* the sum that it has for an epilogue is made by a function of the program behind it */
   void *wanted, *a, *b, *c;
   LtChoice choice;
 } BluCudaProduct;
@@ -186,6 +187,7 @@ typedef struct {
   BluCudaLtApi lt;
   int version, device, number, arch;  /* of the driver; NVIDIA's number of the device, ours; 90 for sm_90 */
   char name[100];
+  bool epilogues;                     /* the library may make sums beside products */
   CuContext context;
   const BluImage *image;
   CuModule module;
@@ -215,6 +217,9 @@ bool blu_cuda_products_find(BluError *err, BluCudaDevice *d);
 bool blu_cuda_products_choose(BluError *err, BluCudaDevice *d);
 void blu_cuda_products_close(BluCudaDevice *d);
 bool blu_cuda_multiply(BluError *err, BluCudaDevice *d, const BluProduct *product, const int64_t *offset);
+/* Does the library make the product's sum? */
+bool blu_cuda_sums(const BluCudaDevice *d, const BluProduct *product);
+int64_t blu_cuda_epilogues(const BluCudaDevice *d);      /* products whose sum it makes */
 uint64_t blu_cuda_products_hash(const BluCudaDevice *d); /* of the algorithms */
 
 /* --- step.c --- */

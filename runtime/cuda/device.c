@@ -242,6 +242,7 @@ static void close_device(BluArena *arena) {
 static bool open_device(BluError *err, BluArena *arena, const BluProgram *program, const BluDeviceWish *wish) {
   BluCudaDevice *d = arena->device = blu_new(1, sizeof *d);
   d->program = program;
+  d->epilogues = wish->epilogues;
   d->offset = blu_new(program->loop_offsets, sizeof *d->offset);
   return blu_cuda_open_api(err, &d->api, &d->version) && choose_device(err, d, wish) && open_parts_of_device(err, d) && blu_cuda_products_find(err, d) &&
          open_memory(err, d) && blu_cuda_products_choose(err, d) && open_code(err, d) && pin_data(err, d, arena);
@@ -312,6 +313,7 @@ static void print_settings(FILE *file, const BluArena *arena) {
   fprintf(file, "device.name=%s\ndevice.arch=sm_%d\ndevice.driver=%d\n", d->name, d->arch, d->version);
   if (d->products)
     fprintf(file, "device.cublaslt=%zu\ndevice.products=%016" PRIx64 "\n", d->lt.version(), blu_cuda_products_hash(d));
+  if (blu_cuda_epilogues(d)) fprintf(file, "device.epilogues=%" PRId64 "\n", blu_cuda_epilogues(d));
 }
 
 static void compare_settings(BluError *warning, const BluArena *arena, const char *text) {

@@ -2,8 +2,10 @@
  *
  * Ours are row-major, cublasLt's are column-major: to it our matrices are their transposes, and c = op(a) op(b) is
  * transpose(c) = transpose(op(b)) transpose(op(a)). So b is its first operand and a its second, both as they lie in memory, and a bias for each
- * column of c is one for each row of its result. How to compute a product is the first choice of its heuristic, which depends on shapes,
- * alignment, workspace, chip and version alone; ways whose sums depend on the order in which blocks end are excluded. */
+ * column of c is one for each row of its result; sums of the columns of our b are its BGRADA, of our a its BGRADB. Such a sum is asked for if
+ * the run allows it, and given up, product by product, where the library has no way to compute it: then a function of the program makes it.
+ * How to compute a product is the first choice of its heuristic, which depends on shapes, alignment, workspace, chip and version alone; ways
+ * whose sums depend on the order in which blocks end are excluded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,17 +63,20 @@ static int open_matrix(const BluCudaLtApi *lt, void **matrix, int64_t rows, int6
   return code ? code : lt->matrix_set(*matrix, LT_BATCH_STEP, &step, sizeof step);
 }
 
+static bool is_sum(const BluProduct *p) { return p->epilogue == BLU_EPILOGUE_SUM_A || p->epilogue == BLU_EPILOGUE_SUM_B; }
+
 static int describe(const BluCudaDevice *d, BluCudaProduct *to) {
   const BluCudaLtApi *lt = &d->lt;
   const BluProduct *p = to->product;
   const void *bias = (const void *)(uintptr_t)(d->arena + (to->alignment < ARENA_ALIGNMENT ? (uint64_t)to->alignment : 0)); /* aligned as the worst is */
   int32_t transpose = LT_T;
-  uint32_t epilogue = LT_EPILOGUE_BIAS;
+  static const uint32_t names[] = {LT_EPILOGUE_DEFAULT, LT_EPILOGUE_BIAS, LT_EPILOGUE_BGRADB, LT_EPILOGUE_BGRADA};
+  uint32_t epilogue = to->apart ? LT_EPILOGUE_DEFAULT : names[p->epilogue];
   int code = lt->product_open(&to->wanted, p->tf32 ? LT_COMPUTE_TF32 : LT_COMPUTE_F32, LT_F32);
   if (!code && p->tb) code = lt->product_set(to->wanted, LT_TRANSPOSE_A, &transpose, sizeof transpose);
   if (!code && p->ta) code = lt->product_set(to->wanted, LT_TRANSPOSE_B, &transpose, sizeof transpose);
-  if (!code && p->epilogue == BLU_EPILOGUE_BIAS) code = lt->product_set(to->wanted, LT_EPILOGUE, &epilogue, sizeof epilogue);
-  if (!code && p->epilogue == BLU_EPILOGUE_BIAS) code = lt->product_set(to->wanted, LT_BIAS, &bias, sizeof bias);
+  if (!code) code = lt->product_set(to->wanted, LT_EPILOGUE, &epilogue, sizeof epilogue);
+  if (!code && epilogue != LT_EPILOGUE_DEFAULT) code = lt->product_set(to->wanted, LT_BIAS, &bias, sizeof bias);
   if (!code) code = open_matrix(lt, &to->a, p->ta ? p->k : p->m, p->ta ? p->m : p->k, p->batch, p->step_a);
   if (!code) code = open_matrix(lt, &to->b, p->tb ? p->n : p->k, p->tb ? p->k : p->n, p->batch, p->step_b);
   return code ? code : open_matrix(lt, &to->c, p->m, p->n, p->batch, p->step_c);
@@ -91,6 +96,13 @@ static int choose(BluCudaDevice *d, BluCudaProduct *to) {
   return code ? code : choices ? to->choice.state : -1;
 }
 
+static int choose_without_sum(BluCudaDevice *d, BluCudaProduct *to) {
+  uint32_t epilogue = LT_EPILOGUE_DEFAULT;
+  int code = d->lt.product_set(to->wanted, LT_EPILOGUE, &epilogue, sizeof epilogue);
+  to->apart = true;
+  return code ? code : choose(d, to);
+}
+
 bool blu_cuda_products_find(BluError *err, BluCudaDevice *d) {
   for (int64_t i = 0; i < d->program->functions; i++) {
     const BluFunction *f = &d->program->function[i];
@@ -107,7 +119,11 @@ bool blu_cuda_products_choose(BluError *err, BluCudaDevice *d) {
   for (int64_t i = 0; i < d->products; i++) {
     BluCudaProduct *to = &d->product[i];
     if (to->product->batch > INT32_MAX) return good(err, -1, to->product, "take");
-    if (!good(err, describe(d, to), to->product, "describe") || !good(err, choose(d, to), to->product, "find a way to compute")) return false;
+    to->apart = is_sum(to->product) && (!d->epilogues || to->product->tf32); /* it isn't said what TF32 does to such a sum */
+    if (!good(err, describe(d, to), to->product, "describe")) return false;
+    code = choose(d, to);
+    if (code && is_sum(to->product) && !to->apart) code = choose_without_sum(d, to);
+    if (!good(err, code, to->product, "find a way to compute")) return false;
   }
   return true;
 }
@@ -124,10 +140,20 @@ void blu_cuda_products_close(BluCudaDevice *d) {
   free(d->product);
 }
 
+bool blu_cuda_sums(const BluCudaDevice *d, const BluProduct *product) { return is_sum(product) && !d->product[find(d, product)].apart; }
+
+int64_t blu_cuda_epilogues(const BluCudaDevice *d) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < d->products; i++) n += is_sum(d->product[i].product) && !d->product[i].apart;
+  return n;
+}
+
 uint64_t blu_cuda_products_hash(const BluCudaDevice *d) {
   uint64_t hash = 0;
-  for (int64_t i = 0; i < d->products; i++)
-    hash = hash * 0x100000001b3u + blu_file_hash(&d->product[i].choice.algorithm, sizeof d->product[i].choice.algorithm);
+  for (int64_t i = 0; i < d->products; i++) {
+    const LtAlgorithm *algorithm = &d->product[i].choice.algorithm;
+    hash = hash * 0x100000001b3u + blu_cuda_sums(d, d->product[i].product) + blu_file_hash(algorithm, sizeof *algorithm);
+  }
   return hash;
 }
 
@@ -139,7 +165,7 @@ bool blu_cuda_multiply(BluError *err, BluCudaDevice *d, const BluProduct *produc
   static const float one = 1, zero = 0;
   BluCudaProduct *p = &d->product[find(d, product)];
   int code = 0;
-  if (product->epilogue == BLU_EPILOGUE_BIAS) {
+  if (product->epilogue != BLU_EPILOGUE_NONE && !p->apart) {
     void *bias = address(d, offset[product->place_bias]);
     code = d->lt.product_set(p->wanted, LT_BIAS, &bias, sizeof bias);
   }

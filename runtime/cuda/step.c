@@ -172,19 +172,25 @@ static bool send_number(BluError *err, Issue *issue) {
 
 static int by_name(const void *a, const void *b) { return strcmp(((const BluCudaCode *)a)->name, ((const BluCudaCode *)b)->name); }
 
-static bool launch_code(BluError *err, BluCudaDevice *d, const BluLaunch *launch, const int64_t *offset) {
-  const BluDeviceLaunch *to = launch->device;
+static bool launch_code(BluError *err, BluCudaDevice *d, const BluDeviceLaunch *to, const int64_t *offset, int64_t offsets) {
   BluCudaCode key = {.name = to->function}, *code = bsearch(&key, d->code, (size_t)d->codes, sizeof key, by_name);
   uint64_t value[BLU_CUDA_PARAMETERS];
   void *parameter[BLU_CUDA_PARAMETERS];
   value[0] = d->arena;
-  for (int64_t i = 0; i < launch->offsets; i++) value[i + 1] = (uint64_t)offset[i];
-  for (int64_t i = 0; i <= launch->offsets; i++) parameter[i] = &value[i];
+  for (int64_t i = 0; i < offsets; i++) value[i + 1] = (uint64_t)offset[i];
+  for (int64_t i = 0; i <= offsets; i++) parameter[i] = &value[i];
   char what[200];
   snprintf(what, sizeof what, "launching %s", to->function);
   return blu_cuda_good(err, &d->api, d->api.launch(code->function, (unsigned)to->grid[0], (unsigned)to->grid[1], (unsigned)to->grid[2],
                                                    (unsigned)to->block[0], (unsigned)to->block[1], (unsigned)to->block[2], (unsigned)to->shared_bytes,
                                                    d->stream, parameter, NULL), what);
+}
+
+static bool multiply(BluError *err, BluCudaDevice *d, const BluDeviceLaunch *to, const int64_t *offset) {
+  const BluProduct *p = to->product;
+  if (!blu_cuda_multiply(err, d, p, offset)) return false;
+  if (!to->function || blu_cuda_sums(d, p)) return true;
+  return launch_code(err, d, to, (int64_t[]){offset[p->epilogue == BLU_EPILOGUE_SUM_A ? p->place_a : p->place_b], offset[p->place_bias]}, 2);
 }
 
 /* See blu_rt_poison. */
@@ -207,7 +213,8 @@ static bool issue_launch(BluError *err, void *user, const BluLaunch *launch, con
   BluCudaDevice *d = issue->device;
   if (!mark_time(err, issue, launch)) return false;
   if (is_poison(launch)) return poison(err, d, offset);
-  if (launch->device) return launch->device->product ? blu_cuda_multiply(err, d, launch->device->product, offset) : launch_code(err, d, launch, offset);
+  if (launch->device) return launch->device->product ? multiply(err, d, launch->device, offset)
+                                                     : launch_code(err, d, launch->device, offset, launch->offsets);
   bool good = true;
   for (int64_t spans = issue->part->host_spans[issue->host++]; good && spans; spans--) good = send_number(err, issue);
   return good;

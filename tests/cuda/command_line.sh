@@ -27,6 +27,32 @@ mkdir empty
 PATH=$scratch/empty "$bluc" --target=cuda --arch=100,90 --emit=ptx small.blu > ptx || fail "no PTX"
 grep -q '^\.target sm_90' ptx || fail "not for the oldest architecture"
 grep -q '^// exp_.*: 1 x 32, 0' ptx || fail "no table of kernels"
+PATH=$scratch/empty "$bluc" --target=cuda --arch=100 --emit=kernels small.blu > kernels 2> said || fail "no kernels"
+for file in ptx kernels; do # CUDA's own folder is looked into whatever PATH is
+  if [ -x /usr/local/cuda/bin/ptxas ]; then break; fi
+  grep -q '^// kernel: .*; no ptxas was found' $file || fail "it isn't said that there is no ptxas"
+done
+grep -q '^// exp_.*: 1 x 32, 0' kernels && grep -q 'func.func private @exp_' kernels || fail "--emit=kernels lacks the table or the kernels"
+[ ! -s said ] || fail "a warning without a reason: $(cat said)"
+"$bluc" --target=cuda --emit=kernels small.blu | "${bluc%bluc}blu-opt" -pass=plan > plan || fail "blu-opt can't read what --emit=kernels prints"
+
+# An assembler that spills: the table says so, the most of all architectures, and a warning names the kernel and its line.
+mkdir spills
+cat > spills/ptxas <<'END'
+#!/bin/sh
+while [ $# -gt 1 ]; do case $1 in -arch=sm_80) n=4 ;; -arch=*) n=12 ;; -o) : > "$2" ;; esac; shift; done
+echo "ptxas info    : Compiling entry function 'exp_pow_add_4x8' for 'some'"
+echo "ptxas info    : Function properties for exp_pow_add_4x8"
+echo "    48 bytes stack frame, $n bytes spill stores, 8 bytes spill loads"
+echo "ptxas info    : Used 255 registers, 372 bytes cmem[0]"
+END
+chmod +x spills/ptxas
+for stage in kernels ptx; do
+  PATH=$scratch/spills:$PATH "$bluc" --target=cuda --arch=80,90 --emit=$stage small.blu > out 2> said || fail "spills are an error"
+  grep -q '^// kernel: .*registers, spilled bytes and stack.s bytes of a thread, the most of sm_80, sm_90$' out || fail "no head of the table: $(head -n 1 out)"
+  grep -q '^// exp_pow_add_4x8: 1 x 32, 0; 255, 20, 48$' out || fail "another use: $(head -n 2 out)"
+  grep -q '^small.blu:1:.*warning.*the kernel `exp_pow_add_4x8` needs more registers than a thread has: it moves 20 bytes to memory and back' said || fail "a spill: $(cat said)"
+done
 # Half types are the processor's: the user's line says so.
 printf 'entry f(x: bf16[4]) -> bf16[4] { x * x }\n' > half.blu
 "$bluc" --target=cuda half.blu -o half > out 2> said

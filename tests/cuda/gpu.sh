@@ -17,6 +17,7 @@ for name in gpt2_256 perceptron softmax fashion; do
   rows "^step: $name +[0-9.]+ ms$" 1
   rows "^$name +[0-9.]+ +[0-9.]+ +[0-9]+( |\$)" 1
 done
+rows '^step: gpt2_256, --epilogues +[0-9.]+ ms, 4 of its sums by cublasLt$' 1
 rows '^the same bits twice: fashion +good$' 1
 rows '^a checkpoint of the processor, and back +good$' 1
 rows '^compute-sanitizer: [a-z]+ +SKIPPED' 4
@@ -47,7 +48,7 @@ printf '#!/bin/sh\ntouch %s/hangs\nexec sleep 1000\n' "$work" > packed/gpt2_256.
 chmod +x packed/gpt2_256.gpu
 run 1 packed/run.sh --smoke --limit 40 losses speed
 rows '^losses: gpt2_256, gpu +FAILED: it took too long' 1
-rows 'SKIPPED: out of time' 6
+rows 'SKIPPED: out of time' 7
 rm hangs
 packed/run.sh --smoke losses > out 2> err < /dev/null &
 for _ in $(seq 600); do

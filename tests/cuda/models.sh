@@ -35,7 +35,7 @@ model() { # name, options of bluc.. -- options of train..
   shift
   compile "${defs[@]}" "$top/models/$name.blu" -o $name.cpu
   compile --target=cuda --arch=$archs "${defs[@]}" "$top/models/$name.blu" -o $name.gpu
-  "$bluc" --target=cuda --arch=$archs --emit=kernels "${defs[@]}" "$top/models/$name.blu" | "${bluc%bluc}blu-opt" -pass=plan | "$bin/cuda_twins" $archs twins cc > log 2>&1 ||
+  "$bluc" --target=cuda --arch=$archs --emit=opt "${defs[@]}" "$top/models/$name.blu" | "${bluc%bluc}blu-opt" -pass=fuse -pass=plan | "$bin/cuda_twins" $archs twins cc > log 2>&1 ||
     fail "no twins of $name: $(cat log)"
   run 0 ./$name.cpu train --steps 10 --log-every 1 --eval-every 0 --out $name.a --quiet "$@"
   run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --steps 10 --log-every 1 --eval-every 0 --out $name.b --quiet "$@"

@@ -1,5 +1,5 @@
 # ptxas.sh BLUC MODELS - CUDA's assembler takes what bluc makes: every model for the oldest and the newest architecture, two for all of them;
-# and attention keeps in registers what it has there.
+# and no kernel spills registers.
 bluc=$1 models=$2 failed=0 n=0
 if ! command -v ptxas > /dev/null && [ ! -x /usr/local/cuda/bin/ptxas ]; then
   echo "SKIPPED: there is no ptxas"
@@ -13,10 +13,10 @@ compile() { # ARCHS MODEL, options of bluc..
   shift 2
   if ! "$bluc" --target=cuda --arch="$archs" --emit=ptx "$@" "$model" -o "$scratch/ptx" 2> "$scratch/said"; then
     echo "FAIL $model for $archs:"; cat "$scratch/said"; failed=1
-  elif ! grep -q '^// .*; [0-9][0-9]*, [0-9][0-9]*$' "$scratch/ptx"; then
+  elif ! grep -q '^// .*; [0-9][0-9]*, [0-9][0-9]*, [0-9][0-9]*$' "$scratch/ptx"; then
     echo "FAIL $model for $archs: no registers are told"; failed=1
-  elif grep '^// [a-z_]*attention.*; [0-9][0-9]*, [1-9]' "$scratch/ptx"; then
-    echo "FAIL $model for $archs: what attention has in registers goes to memory"; failed=1
+  elif grep '^// .*; [0-9][0-9]*, [1-9][0-9]*, [0-9]*$' "$scratch/ptx"; then
+    echo "FAIL $model for $archs: what a kernel has in registers goes to memory"; failed=1
   fi
 }
 for model in "$models"/*.blu; do

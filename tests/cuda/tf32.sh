@@ -12,7 +12,7 @@ for name in strict tf32 off; do
   [ -z "$line" ] || grep -q "$line" $name.blu || fail "fashion.blu has no line with epochs"
   compile -D B=20 $name.blu -o $name.cpu
   compile --target=cuda -D B=20 $name.blu -o $name.gpu
-  "$bluc" --target=cuda --emit=kernels -D B=20 $name.blu | "${bluc%bluc}blu-opt" -pass=plan | "$bin/cuda_twins" sm_80,sm_90 twins cc > log 2>&1 || fail "no twins: $(cat log)"
+  "$bluc" --target=cuda --emit=opt -D B=20 $name.blu | "${bluc%bluc}blu-opt" -pass=fuse -pass=plan | "$bin/cuda_twins" sm_80,sm_90 twins cc > log 2>&1 || fail "no twins: $(cat log)"
   run 0 ./$name.cpu train --steps 3 --log-every 1 --eval-every 0 --out $name.a --quiet --data $data
   run 0 env LD_LIBRARY_PATH=$bin/emulator ./$name.gpu train --steps 3 --log-every 1 --eval-every 0 --out $name.b --quiet --data $data
 done

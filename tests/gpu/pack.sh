@@ -18,7 +18,7 @@ pack() { # name, arguments of bluc..
   "$build/bin/bluc" "$@" -o "$name.cpu"
   if [ $list = smoke.txt ]; then
     archs=(--arch=sm_90)
-    "$build/bin/bluc" --target=cuda "${archs[@]}" --emit=kernels "$@" | "$build/bin/blu-opt" -pass=plan | "$build/tests/cuda/cuda_twins" sm_90 twins cc
+    "$build/bin/bluc" --target=cuda "${archs[@]}" --emit=opt "$@" | "$build/bin/blu-opt" -pass=fuse -pass=plan | "$build/tests/cuda/cuda_twins" sm_90 twins cc
   fi
   "$build/bin/bluc" --target=cuda "${archs[@]}" "$@" -o "$name.gpu"
 }

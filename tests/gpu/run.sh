@@ -184,16 +184,23 @@ part_losses() {
   fi
 }
 
-# Time of a step between the first report of a run and its last, FLOPs of its products and memory of the device.
-measure() { # name, data
-  local name=$1 data=$2 every=${smoke:+1} seconds=3 steps=${smoke:+3} took flops bytes code=0 limit=()
+# Time of a step between the first report of a run and its last, FLOPs of its products and memory of the device; with an option of `train` the time alone,
+# and for how many products cublasLt made the gradient of a bias, too.
+measure() { # name, data, option
+  local name=$1 data=$2 what="step: $1${3:+, $3}" sums every=${smoke:+1} seconds=3 steps=${smoke:+3} took flops bytes code=0 limit=()
   case $name in gpt2*) every=${every:-5} seconds=8 ;; *) every=${every:-50} ;; esac
-  time_for $((seconds + 5)) "step: $name" || return
+  time_for $((seconds + 5)) "$what" || return
   [ -n "$smoke" ] || limit=(--max-minutes "$(awk -v s=$seconds 'BEGIN { print s / 60 }')")
-  train $name.gpu "$work/time" "$data" --steps ${steps:-1000000} --log-every $every "${limit[@]}" || code=$?
-  if [ $code != 0 ]; then row "step: $name" "$(failed $code "$work/$name.gpu.log")"; return; fi
+  train $name.gpu "$work/time" "$data" --steps ${steps:-1000000} --log-every $every "${limit[@]}" ${3:+"$3"} || code=$?
+  if [ $code != 0 ]; then row "$what" "$(failed $code "$work/$name.gpu.log")"; return; fi
   took=$(sed -n '/"split":"train"/ s/.*"step":\([0-9]*\).*"time":\([0-9.]*\).*/\1 \2/p' "$work/time/metrics.jsonl" |
     awk 'NR == 1 { s = $1; t = $2 } { n = $1; u = $2 } END { if (n > s) printf "%.3f", 1e3 * (u - t) / (n - s) }')
+  if [ -n "${3:-}" ]; then
+    sums=$(sed -n 's/^device.epilogues=//p' "$work"/time/step-*/trainer.txt 2> "$work/log" | tail -n 1)
+    row "$what" "${took:-no} ms, ${sums:-none} of its sums by cublasLt"
+    rm -rf "$work/time"
+    return
+  fi
   limited 30 ./$name.gpu info > "$work/info" 2> "$work/log"
   flops=$(awk '$1 == "train" { for (i = 1; i < NF; i++) if ($(i + 1) == "flops") print $i }' "$work/info")
   bytes=$(awk "/^device's memory/ { on = 1 } on && /^  in all/ { print \$3; exit }" "$work/info")
@@ -209,6 +216,7 @@ measure() { # name, data
 part_speed() {
   local name data peer
   while read -r name data _ peer _; do [ "$peer" = - ] || measure $name "$data"; done < models.txt
+  while read -r name data _; do [ "$name" != gpt2_256 ] || measure $name "$data" --epilogues; done < models.txt
 }
 part_rest() {
   local name data peer

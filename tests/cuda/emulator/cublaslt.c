@@ -1,6 +1,7 @@
 /* cublaslt.c - a fake of cublasLt: the same descriptors, checked, and products in f32 by plain loops, k ascending, of operands
- * that are rounded first if TF32 is asked for. Its one algorithm is a hash of
- * what it was chosen for, so that one is not used for another product. */
+ * that are rounded first if TF32 is asked for. BGRADA and BGRADB are sums over k in double of what lies in A and B. Its one algorithm is a hash of
+ * what it was chosen for, so that one is not used for another product. BLU_EMULATOR_EPILOGUES: 1 (default) it has these sums; 0 asked for them it
+ * says that it doesn't support them, 2 that there are 0 algorithms. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* they are NVIDIA's, whose headers need not be here */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "emulator.h"
 
-enum { GOOD = 0, INVALID = 7, NOT_SUPPORTED = 15, F32 = 0, COMPUTE_F32 = 68, COMPUTE_TF32 = 77, BIAS = 4 };
+enum { GOOD = 0, INVALID = 7, NOT_SUPPORTED = 15, F32 = 0, COMPUTE_F32 = 68, COMPUTE_TF32 = 77, BIAS = 4, BGRADA = 256, BGRADB = 512 };
 
 typedef struct { int32_t compute, scale, transpose_a, transpose_b; uint32_t epilogue; const void *bias; } Product;
 typedef struct { int32_t type, batch; uint64_t rows, columns; int64_t leading, step; } Matrix;
@@ -81,21 +82,31 @@ static int sizes_of(const Product *p, const Matrix *a, const Matrix *b, const Ma
               (p->transpose_b ? b->columns : b->rows) == s->k && c->rows == s->m && c->columns == s->n && a->batch == d->batch && b->batch == d->batch &&
               c->batch == d->batch && d->batch > 0;
   bool apart = d->batch == 1 || d->step >= (int64_t)((s->n - 1) * (uint64_t)d->leading + s->m);
-  return fits && apart && (p->epilogue == 1 || p->epilogue == BIAS) ? GOOD : INVALID;
+  bool sums = p->epilogue == BGRADA || p->epilogue == BGRADB;
+  return fits && apart && (p->epilogue == 1 || p->epilogue == BIAS || (sums && d->batch == 1)) ? GOOD : INVALID;
 }
+
+static bool sums_of(const Product *p) { return p->epilogue == BGRADA || p->epilogue == BGRADB; }
+static bool aligned(const void *place, uint64_t alignment) { return (uintptr_t)place % alignment == 0; }
+/* The length of a bias, or of sums: one number a row of D, but for those of B one a column. */
+static uint64_t bias_length(const Product *p, const Sizes *s) { return p->epilogue == BGRADB ? s->n : s->m; }
+
+/* Of the address, which the heuristic looks at, up to 16 bytes. */
+static uint64_t alignment_of(const void *place) { return place ? (uintptr_t)place % 16 ? (uintptr_t)place & -(uintptr_t)place : 16 : 16; }
 
 static uint64_t mix(uint64_t h, const void *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
   return h;
 }
 
-static Algorithm algorithm_for(const Product *p, const Matrix *a, const Matrix *b, const Matrix *c, const Matrix *d, uint32_t alignment, uint64_t workspace) {
+static Algorithm algorithm_for(const Product *p, const Matrix *a, const Matrix *b, const Matrix *c, const Matrix *d, uint32_t alignment, uint64_t workspace,
+                               uint64_t bias) {
   uint64_t h = 0xcbf29ce484222325u;
   Product same = *p;
   same.bias = NULL;
   h = mix(mix(h, &same, sizeof same), a, sizeof *a);
   h = mix(mix(mix(h, b, sizeof *b), c, sizeof *c), d, sizeof *d);
-  return (Algorithm){{h, alignment, workspace}};
+  return (Algorithm){{h, alignment, workspace, bias}};
 }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d, void *wish, int most, Choice *choice, int *choices) {
@@ -105,9 +116,14 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b
   if (!handle || most < 1) return INVALID;
   int code = sizes_of(product, a, b, c, d, &s);
   if (code) return code;
+  int64_t has = sums_of(product) ? blu_emu_setting("EPILOGUES", 1) : 1;
+  *choices = 0;
+  if (has != 1) return has ? GOOD : NOT_SUPPORTED;
+  if (((Product *)product)->epilogue != 1 && !((Product *)product)->bias) return INVALID; /* whose alignment is to be looked at */
   for (int i = 0; i < 4; i++)
     if (w->alignment[i] < least) least = w->alignment[i];
-  *choice = (Choice){.algorithm = algorithm_for(product, a, b, c, d, least, w->workspace), .workspace = w->workspace ? 1024 : 0};
+  uint64_t bias = alignment_of(((Product *)product)->bias);
+  *choice = (Choice){.algorithm = algorithm_for(product, a, b, c, d, least, w->workspace, bias), .workspace = w->workspace ? 1024 : 0};
   *choices = 1;
   return GOOD;
 }
@@ -172,11 +188,25 @@ static void multiply_one(const Work *w, const float *a, const float *b, float *d
   }
 }
 
+/* Of the matrix that is summed over k, element (k, i), i counting what is left. */
+static void sum_one(const Work *w, float *to) {
+  bool of_a = w->product.epilogue == BGRADA;
+  for (uint64_t i = 0; i < bias_length(&w->product, &w->s); i++) {
+    double sum = 0;
+    for (uint64_t k = 0; k < w->s.k; k++)
+      sum += of_a ? at(w->from_a, &w->a, w->product.transpose_a, i, k) : at(w->from_b, &w->b, w->product.transpose_b, k, i);
+    to[i] = (float)sum;
+  }
+}
+
 static void multiply(const void *data) {
   const Work *w = data;
   touch("cublasLt reads", w->from_a, &w->a, false);
   touch("cublasLt reads", w->from_b, &w->b, false);
-  if (w->product.epilogue == BIAS) blu_emu_library_access("cublasLt reads a bias,", w->product.bias, (int64_t)w->s.m * 4, false);
+  if (w->product.epilogue != 1)
+    blu_emu_library_access(sums_of(&w->product) ? "cublasLt writes a bias," : "cublasLt reads a bias,", w->product.bias,
+                           (int64_t)bias_length(&w->product, &w->s) * 4, sums_of(&w->product));
+  if (sums_of(&w->product)) sum_one(w, (float *)(uintptr_t)w->product.bias);
   touch("cublasLt writes", w->to, &w->d, true);
   float *row = malloc(w->s.m * sizeof *row), *room = w->product.transpose_a ? malloc(w->s.m * w->s.k * sizeof *room) : NULL;
   for (int64_t i = 0; i < w->d.batch; i++)
@@ -184,17 +214,16 @@ static void multiply(const void *data) {
   free(row), free(room);
 }
 
-static bool aligned(const void *place, uint64_t alignment) { return (uintptr_t)place % alignment == 0; }
-
 int cublasLtMatmul(void *handle, void *product, const void *alpha, const void *a, void *matrix_a, const void *b, void *matrix_b, const void *beta,
                    const void *c, void *matrix_c, void *d, void *matrix_d, const Algorithm *algorithm, void *workspace, size_t workspace_bytes, void *stream) {
   Work w = {.product = *(Product *)product, .a = *(Matrix *)matrix_a, .b = *(Matrix *)matrix_b, .d = *(Matrix *)matrix_d, .from_a = a, .from_b = b, .to = d,
             .alpha = *(const float *)alpha};
   if (!handle || *(const float *)beta != 0 || c != d || sizes_of(product, matrix_a, matrix_b, matrix_c, matrix_d, &w.s)) return INVALID;
-  Algorithm expected = algorithm_for(product, matrix_a, matrix_b, matrix_c, matrix_d, (uint32_t)algorithm->data[1], algorithm->data[2]);
+  Algorithm expected = algorithm_for(product, matrix_a, matrix_b, matrix_c, matrix_d, (uint32_t)algorithm->data[1], algorithm->data[2], algorithm->data[3]);
   if (memcmp(&expected, algorithm, sizeof expected)) blu_emu_fault("cublasLt gets an algorithm that was chosen for another product");
   if (workspace_bytes < algorithm->data[2] || (workspace_bytes && !workspace)) blu_emu_fault("cublasLt gets less workspace than was promised");
   if (!aligned(a, algorithm->data[1]) || !aligned(b, algorithm->data[1]) || !aligned(d, algorithm->data[1]))
     blu_emu_fault("cublasLt gets a matrix that isn't aligned as was promised");
+  if (w.product.epilogue != 1 && !aligned(w.product.bias, algorithm->data[3])) blu_emu_fault("cublasLt gets a bias that isn't aligned as that which was shown");
   return blu_emu_enqueue(stream, multiply, &w, sizeof w);
 }

@@ -14,7 +14,7 @@
  * that is BLU_EMULATOR_SEED (0: what is asked for happens at once, in order).
  *
  * Environment, for tests: BLU_EMULATOR_ARCH (90), _DRIVER (13000), _DEVICES (1), _MEMORY (bytes, 4 GiB), _POISON (1: memory that is filled with
- * ff counts as never written). */
+ * ff counts as never written), _EPILOGUES (see cublaslt.c). */
 #ifndef BLU_TESTS_EMULATOR_H
 #define BLU_TESTS_EMULATOR_H
 #include <stdbool.h>
