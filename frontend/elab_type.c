@@ -13,20 +13,6 @@ bool blu_elab_elem(const BluElab *E, const BluName *name, BluElem *e) {
   return false;
 }
 
-/* Size of a dimension written as an expression; its name if it is one. */
-static bool dim_value(BluElab *E, BluScope *s, const BluDim *dim, int64_t *size, const char **name, bool *unit) {
-  BluVal v = blu_elab_expr(E, s, dim->expr);
-  if (v.kind == VAL_UNKNOWN) return false;
-  if (v.kind != VAL_INT || v.u.i < 1) {
-    blu_elab_error(E, BLU_E_DIMENSION, dim->span, "a dimension is a positive integer, not %s", blu_val_describe(E, &v));
-    return false;
-  }
-  *size = v.u.i;
-  *name = dim->expr->kind == BLU_EXPR_NAME ? dim->expr->u.name : NULL;
-  *unit = dim->expr->kind == BLU_EXPR_INT && v.u.i == 1;
-  return true;
-}
-
 /* The scope's own dimension variable or other name for a dimension that is a lone name; NULL: it is new. Operations and
  * other built-in names don't count, so that `e` or `log` may name a dimension. */
 static BluBinding *dim_binding(BluElab *E, BluScope *s, const BluDim *dim) {
@@ -35,6 +21,23 @@ static BluBinding *dim_binding(BluElab *E, BluScope *s, const BluDim *dim) {
     if (b) return b;
   }
   return NULL;
+}
+
+/* Size of a dimension written as an expression; its name if it is one. */
+static bool dim_value(BluElab *E, BluScope *s, const BluDim *dim, int64_t *size, const char **name, bool *unit) {
+  BluVal v = blu_elab_expr(E, s, dim->expr);
+  if (v.kind == VAL_UNKNOWN) return false;
+  if (v.kind != VAL_INT || v.u.i < 1) {
+    BluDiag *d = blu_elab_error(E, BLU_E_DIMENSION, dim->span, "a dimension is a positive integer, not %s", blu_val_describe(E, &v));
+    const BluBinding *b = dim->expr->kind == BLU_EXPR_NAME ? dim_binding(E, s, dim) : NULL;
+    if (!b || v.kind == VAL_INT || v.kind == VAL_REAL) return false;
+    blu_diag_note(d, b->span, "`%s` is this, so that it is no dimension variable", dim->expr->u.name);
+    return false;
+  }
+  *size = v.u.i;
+  *name = dim->expr->kind == BLU_EXPR_NAME ? dim->expr->u.name : NULL;
+  *unit = dim->expr->kind == BLU_EXPR_INT && v.u.i == 1;
+  return true;
 }
 
 /* `_` stands for a size that is known here; --holes asks for it. */
