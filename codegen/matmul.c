@@ -65,9 +65,21 @@ static LLVMValueRef operand_place(Kernel *k, int i) {
   return place;
 }
 
-/* Is the product itself all that is stored? Then a tile goes from the registers to its place. */
-static bool is_plain(const Kernel *k) {
-  return k->nout == 1 && mlirValueEqual(blu_kernel_result(k, 0), mlirOperationGetResult(k->info.main, 0));
+/* Result i is the sum of b's columns (blu_product_sum), and not what a tile gives. */
+static bool is_column_sum(const Kernel *k, int i) {
+  MlirOperation d = blu_def(blu_kernel_result(k, i));
+  return !mlirOperationIsNull(d) && blu_is(d, "sum");
+}
+
+/* Is the product itself all that is stored of a tile? Then that goes from the registers to its place; else NULL. */
+static LLVMValueRef plain_place(const Kernel *k) {
+  LLVMValueRef place = NULL;
+  for (int i = 0; i < k->nout; i++) {
+    if (is_column_sum(k, i)) continue;
+    if (!mlirValueEqual(blu_kernel_result(k, i), mlirOperationGetResult(k->info.main, 0))) return NULL;
+    place = k->place[k->nin + i];
+  }
+  return place;
 }
 
 /* ---- what comes next ---- */
@@ -98,7 +110,8 @@ static void prefetch_results(Kernel *k, const Product *p, const Area *area) {
   for (MlirOperation o = mlirBlockGetFirstOperation(k->block); !mlirOperationIsNull(o); o = mlirOperationGetNextInBlock(o))
     ops += blu_op_of(o) && blu_op_of(o)->rule->kind == BLU_KIND_ELEMENT;
   if (ops > MANY_OPS) return;
-  for (int i = 0; i < k->nout; i++) prefetch_area(k, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, area);
+  for (int i = 0; i < k->nout; i++)
+    if (!is_column_sum(k, i)) prefetch_area(k, k->place[k->nin + i], blu_value_type(blu_kernel_result(k, i)).elem, area);
 }
 
 /* Asks for the rows of a behind those of this tile: they are new in the first panel of a group. */
@@ -181,9 +194,11 @@ static void store_vector(Kernel *k, const Product *p, LLVMValueRef sums, LLVMVal
   BluEmitVal product = {.elem = p->elem, .u.v = blu_emit_load(e, p->elem, sums, index, lanes)};
   blu_kernel_define(k, LEVEL_POINT, mlirOperationGetResult(k->info.main, 0), BLU_VIEW_FULL, product);
   BluEmitVal *value = blu_alloc((size_t)k->nout * sizeof *value);
-  for (int i = 0; i < k->nout; i++) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &k->info.space);
+  for (int i = 0; i < k->nout; i++)
+    if (!is_column_sum(k, i)) value[i] = blu_kernel_eval(k, blu_kernel_result(k, i), BLU_VIEW_FULL, &k->info.space);
   LLVMValueRef to = blu_kernel_linear(k);
-  for (int i = 0; i < k->nout; i++) blu_emit_store(e, value[i].elem, value[i].u.v, k->place[k->nin + i], to, k->count);
+  for (int i = 0; i < k->nout; i++)
+    if (!is_column_sum(k, i)) blu_emit_store(e, value[i].elem, value[i].u.v, k->place[k->nin + i], to, k->count);
   free(value);
 }
 
@@ -370,12 +385,13 @@ static void swapped_tile(Kernel *k, const Product *p, const Place *g, const Tile
 static void straight_tile(Kernel *k, const Product *p, const Place *g, const Tile *t, Matrix rows, LLVMValueRef b) {
   LLVMValueRef tile = pointer(k, p, k->scratch, i64(k, tile_at(p))), to = tile, stride = i64(k, p->nr), direct = NULL;
   LLVMValueRef row = add(k, mul(k, g->batch, p->m), t->start), column = mul(k, t->panel, p->nr), yes = LLVMConstInt(LLVMInt1TypeInContext(k->e.ctx), 1, 0);
-  if (is_plain(k)) {
+  LLVMValueRef plain = plain_place(k);
+  if (plain) {
     LLVMValueRef index = add(k, mul(k, row, p->n), column);
     direct = yes;
     if (p->m % p->mr) direct = equal(k, t->skip, i64(k, 0));
     if (p->n % p->nr) direct = LLVMBuildAnd(k->e.b, direct, less(k, t->panel, i64(k, p->n / p->nr)), "");
-    to = either(k, direct, pointer(k, p, k->place[k->nin], index), tile), stride = either(k, direct, i64(k, p->n), stride);
+    to = either(k, direct, pointer(k, p, plain, index), tile), stride = either(k, direct, i64(k, p->n), stride);
   }
   tile_chain(k, p, g, t, rows, b, to, stride);
   if (direct && !(p->m % p->mr) && !(p->n % p->nr)) return;
@@ -413,6 +429,30 @@ static void one_tile(Kernel *k, const Product *p, const Place *g, Matrix a, LLVM
 }
 
 /* One block of all panels of a group. *current: elements from the scratch to the packed panel, and from then on to the next group's. */
+/* The sums of a packed panel's columns so far: a chain of additions for each block, added to those before it, as of every sum over columns. */
+static void sum_columns(Kernel *k, const Product *p, const Place *g, LLVMValueRef panel, LLVMValueRef number, LLVMValueRef to) {
+  Emit *e = &k->e;
+  Fork f;
+  int valid = fork_begin(k, p, number, &f);
+  do {
+    e->lanes = p->lanes;
+    LLVMValueRef zero = LLVMConstNull(blu_emit_type(e, p->elem)), part[3] = {zero, zero, zero};
+    Loop l;
+    blu_loop_begin(e, &l, k->fn, i64(k, 0), g->depth, 1, p->nv, part);
+    LLVMValueRef row = mul(k, l.i, p->nr);
+    for (int v = 0; v < p->nv; v++) part[v] = LLVMBuildFAdd(e->b, l.phi[v], blu_emit_load(e, p->elem, panel, add(k, row, i64(k, v * p->lanes)), p->lanes), "");
+    blu_loop_end(e, &l, part);
+    for (int c = 0; c < valid; c += p->lanes) {
+      int count = valid - c > p->lanes ? p->lanes : valid - c;
+      LLVMValueRef at = add(k, mul(k, number, p->nr), i64(k, c)), before = blu_emit_load(e, p->elem, to, at, count);
+      before = either(k, equal(k, g->kk, i64(k, 0)), zero, before);
+      blu_emit_store(e, p->elem, LLVMBuildFAdd(e->b, before, l.phi[c / p->lanes], ""), to, at, count);
+    }
+    e->lanes = BLU_LANES;
+    valid = f.rest;
+  } while (fork_next(k, &f));
+}
+
 static void all_panels(Kernel *k, const Product *p, const Place *g, LLVMValueRef *current) {
   Matrix a = part_of_a(k, p, g);
   if (p->packs_a) blu_product_pack_a(k, p, a, pointer(k, p, k->scratch, i64(k, chunk_at(p))), g->from, g->to, g->depth);
@@ -422,6 +462,13 @@ static void all_panels(Kernel *k, const Product *p, const Place *g, LLVMValueRef
   blu_loop_begin(&k->e, &l, k->fn, sub(k, g->panel, LLVMBuildZExt(k->e.b, cold, LLVMInt64TypeInContext(k->e.ctx), "")), g->panels, 1, 1, current);
   LLVMValueRef other = sub(k, i64(k, panel_room(p)), l.phi[0]);
   Packing next = packing_after(k, p, g, l.i, pointer(k, p, k->scratch, other));
+  for (int i = 0; i < k->nout; i++) { /* once, beside the first chunk of rows */
+    if (!is_column_sum(k, i)) continue;
+    LLVMValueRef first = LLVMBuildAnd(k->e.b, LLVMBuildNot(k->e.b, less(k, l.i, g->panel), ""), equal(k, g->from, i64(k, 0)), "");
+    LLVMBasicBlockRef after = begin_if(k, first, "sum");
+    sum_columns(k, p, g, pointer(k, p, k->scratch, l.phi[0]), l.i, k->place[k->nin + i]);
+    end_if(k, after);
+  }
   blu_loop_begin(&k->e, &tiles, k->fn, g->from, g->to, p->mr, 0, NULL);
   pack_share(k, p, &next, quotient(k, sub(k, tiles.i, g->from), p->mr));
   LLVMBasicBlockRef after = begin_if(k, LLVMBuildNot(k->e.b, less(k, l.i, g->panel), ""), "tile");

@@ -1,4 +1,4 @@
-/* bias_gradient.c - in programs for a device, gradients of biases beside those of their weights. The gradient of a weight is a product that sums
+/* bias_gradient.c - gradients of biases beside those of their weights. The gradient of a weight is a product that sums
  * over all rows of dY, transpose(X) dY or transpose(dY) X, and that of the bias is the sum of these rows. What `expand` makes of it is a sum over one
  * axis at a time, in front of the product. Here it becomes one sum over the product's own operand, right behind the product, so that `fuse`
  * finds it there (blu_product_sum). */
@@ -86,7 +86,7 @@ static bool gather(Ops *o, int at, int i) {
   return true;
 }
 
-void blu_gather_bias_gradients(MlirOperation func) {
+void blu_gather_bias_gradients(MlirOperation func, bool device) {
   Ops o = {0};
   o.op = blu_block_ops(blu_func_block(func), &o.n);
   o.segment = blu_alloc((size_t)(o.n + 1) * sizeof *o.segment);
@@ -102,7 +102,7 @@ void blu_gather_bias_gradients(MlirOperation func) {
     bool flat = blu_value_type(mlirOperationGetOperand(o.op[i], 0)).rank == 2 && blu_value_type(mlirOperationGetOperand(o.op[i], 1)).rank == 2;
     if (!flat) continue;
     if (!x.tb && gather(&o, i, 1)) continue;
-    if (x.ta) gather(&o, i, 0);
+    if (x.ta && device) gather(&o, i, 0); /* a processor's product packs b alone in panels */
   }
   blu_map_free(&o.number);
   free(o.op), free(o.segment);

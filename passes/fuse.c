@@ -198,9 +198,10 @@ static bool fits(const Fuse *f, int g, MlirOperation op) {
   const Group *to = &f->group[g];
   if (stays_alone(op) || (to->n && stays_alone(to->anchor[0]))) return false;
   if (to->kind == BLU_KERNEL_ATTENTION) return to->segment == f->segment && shares_attention(to, op);
-  if (f->device && to->kind == BLU_KERNEL_MATMUL && to->n == 1 && to->segment == f->segment && blu_product_in_library(to->anchor[0]) &&
-      blu_product_sum(op, to->anchor[0]) >= 0)
-    return true;
+  if (to->kind == BLU_KERNEL_MATMUL && to->n == 1 && to->segment == f->segment) {
+    int summed = blu_product_sum(op, to->anchor[0]);
+    if (f->device ? summed >= 0 && blu_product_in_library(to->anchor[0]) : summed == 1) return true;
+  }
   bool element = blu_op_of(op)->rule->kind == BLU_KIND_ELEMENT;
   BluType own, out = blu_value_type(mlirOperationGetResult(op, 0));
   BluView at;
@@ -618,7 +619,7 @@ bool blu_pass_fuse(MlirModule m) {
   MlirOperation *funcs = blu_module_funcs(m, &n);
   Library library = {0};
   for (int i = 0; i < n; i++) {
-    if (blu_targets_device(m)) blu_gather_bias_gradients(funcs[i]);
+    blu_gather_bias_gradients(funcs[i], blu_targets_device(m));
     Fuse f = {.module = m, .library = &library, .func = funcs[i], .device = blu_targets_device(m)};
     form_groups(&f);
     write_function(&f);

@@ -62,6 +62,11 @@ BluKernelKey blu_kernel_key(MlirOperation func, bool sizes);
 bool blu_kernel_key_same(const BluKernelKey *a, const BluKernelKey *b);
 void blu_kernel_key_free(BluKernelKey *k);
 
+/* ---- what stands beside a product or an attention ---- */
+
+/* op is the sum of the columns of an operand of the product, over what the product sums over: the gradient of a bias beside that of its weight, which
+ * one kernel makes; of a device's library either operand's, else b's alone. Which operand; -1: it is something else. */
+int blu_product_sum(MlirOperation op, MlirOperation matmul);
 /* Ops of attention that one kernel computes: the result and the logarithms of its sums, or the gradients (on a device those of keys and values). */
 bool blu_attention_shares(MlirOperation a, MlirOperation b);
 
@@ -75,9 +80,6 @@ BluMatrices blu_matrices_of(MlirOperation matmul);
 bool blu_product_in_library(MlirOperation matmul);
 /* op is `product + bias`, which such a library does in one go: the bias, one number a column; null: it is something else. */
 MlirValue blu_product_bias(MlirOperation op, MlirOperation matmul);
-/* op is the sum of the columns of an operand of the product, over what the product sums over: the gradient of a bias beside that of its weight, which
- * such a library can make in one go. Which operand; -1: it is something else. */
-int blu_product_sum(MlirOperation op, MlirOperation matmul);
 /* A kernel of numbers of the step, which the host computes (blu.host). */
 bool blu_kernel_is_host(MlirOperation func);
 #endif

@@ -23,8 +23,9 @@ void blu_save_scans(MlirOperation f);
 /* The cotangents of a scan's operands from those of its results; ct, dx: null is zero. need: which operands lead to something that
  * is differentiated. false: an op in the body has no gradient; reported. */
 bool blu_scan_vjp(BluBuilder *b, MlirOperation scan, const MlirValue *ct, const bool *need, MlirValue *dx);
-/* Gradients of biases become sums beside the products that make the gradients of their weights, where these read the same tensor. */
-void blu_gather_bias_gradients(MlirOperation func);
+/* Gradients of biases become sums beside the products that make the gradients of their weights, where these read the same tensor, and one kernel
+ * can make both. */
+void blu_gather_bias_gradients(MlirOperation func, bool device);
 void blu_replace(MlirOperation op, MlirValue by); /* all uses of op's result; op goes away */
 bool blu_is_call(MlirOperation op);               /* func.call */
 bool blu_is_launch(MlirOperation op);             /* what takes time in a function of kernels: a call or a scan */

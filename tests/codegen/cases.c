@@ -128,6 +128,18 @@ static void products(Setting set) {
           "return %%p : tensor<%dx%dx%s>\n}",
           am, ak, t, bk, bn, t, m, n, t, large[i].ta ? "true" : "false", large[i].tb ? "true" : "false", am, ak, t, bk, bn, t, m, n, t, m, n, t);
   }
+  /* the gradient of a bias beside that of its weight: sums of b's columns, with several chunks of rows, blocks and panels, and some left over */
+  static const struct { int m, n, k; bool ta; const char *type; } summed[] = {
+    {20, 70, 300, true, "f32"}, {600, 24, 512, true, "f32"}, {7, 1, 5, true, "f32"}, {40, 515, 64, false, "f32"}, {30, 33, 700, true, "f64"}};
+  for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
+    int m = summed[i].m, n = summed[i].n, k = summed[i].k, am = summed[i].ta ? k : m, ak = summed[i].ta ? m : k;
+    const char *t = summed[i].type;
+    set.tolerance = strcmp(t, "f64") ? 4e-5 : 1e-13;
+    harness_check(&set, "func.func @f(%%a: tensor<%dx%dx%s>, %%b: tensor<%dx%dx%s>) -> (tensor<%dx%dx%s>, tensor<%dx%s>) {\n"
+          "%%p = blu.matmul %%a, %%b {ta = %s} : (tensor<%dx%dx%s>, tensor<%dx%dx%s>) -> tensor<%dx%dx%s>\n"
+          "%%s = blu.sum %%b {axis = array<i64: 0>} : (tensor<%dx%dx%s>) -> tensor<%dx%s>\nreturn %%p, %%s : tensor<%dx%dx%s>, tensor<%dx%s>\n}",
+          am, ak, t, k, n, t, m, n, t, n, t, summed[i].ta ? "true" : "false", am, ak, t, k, n, t, m, n, t, k, n, t, n, t, m, n, t, n, t);
+  }
   set.tolerance = 2e-5;
   harness_check(&set, "func.func @f(%%a: tensor<300x20xf32>) -> tensor<300x300xf32> {\n%%r = blu.matmul %%a, %%a {tb = true} : (tensor<300x20xf32>, tensor<300x20xf32>) -> tensor<300x300xf32>\nreturn %%r : tensor<300x300xf32>\n}");
 }
