@@ -13,9 +13,10 @@ typedef struct BluExpr BluExpr;
 typedef struct BluStmt BluStmt;
 typedef struct BluBlock BluBlock;
 
-typedef struct BluName { const char *text; BluSpan span; struct BluName *next; } BluName;
+/* parts: of a pattern, a tuple of names in the place of one, whose text is NULL. */
+typedef struct BluName { const char *text; BluSpan span; struct BluName *next, *parts; int nparts; } BluName;
 
-/* `x`, `(a, b)`; a name `_` takes nothing. */
+/* `x`, `(a, b)`, `((a, b), c)`; a name `_` takes nothing. */
 typedef struct { BluName *names; int n; bool tuple; BluSpan span; } BluPattern;
 
 /* ---- types ---- */

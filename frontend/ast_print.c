@@ -46,6 +46,18 @@ static void print_leaf(Printer *p, const char *kind, const char *detail, BluSpan
   shut(p);
 }
 
+static void print_names(Printer *p, const BluName *names) {
+  for (const BluName *n = names; n; n = n->next) {
+    if (!n->parts) {
+      print_leaf(p, "name", n->text, n->span);
+      continue;
+    }
+    open(p, "tuple-pattern", NULL, n->span);
+    print_names(p, n->parts);
+    shut(p);
+  }
+}
+
 static void print_pattern(Printer *p, const BluPattern *q) {
   if (!q->names) return;
   if (q->n == 1 && !q->tuple) {
@@ -53,7 +65,7 @@ static void print_pattern(Printer *p, const BluPattern *q) {
     return;
   }
   open(p, q->tuple ? "tuple-pattern" : "names", NULL, q->span);
-  for (const BluName *n = q->names; n; n = n->next) print_leaf(p, "name", n->text, n->span);
+  print_names(p, q->names);
   shut(p);
 }
 

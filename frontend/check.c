@@ -61,8 +61,15 @@ static void define(Check *c, const BluName *name, NameKind kind, const char *wha
 }
 
 /* The parts of a tuple need names even where one of them is not wanted. */
+static void define_names(Check *c, const BluName *names, NameKind kind, const char *what) {
+  for (const BluName *n = names; n; n = n->next) {
+    if (n->parts) define_names(c, n->parts, kind, what);
+    else define(c, n, kind, what);
+  }
+}
+
 static void define_pattern(Check *c, const BluPattern *p, NameKind kind, const char *what) {
-  for (const BluName *n = p->names; n; n = n->next) define(c, n, kind, p->tuple ? NULL : what);
+  define_names(c, p->names, kind, p->tuple ? NULL : what);
 }
 
 static void unknown(Check *c, const char *name, BluSpan at) {
@@ -222,7 +229,7 @@ static void check_param_dims(Check *c, const BluTypeExpr *t, bool binds) {
   for (const BluDim *d = t->dims; d; d = d->next) {
     if (d->kind != BLU_DIM_EXPR) continue;
     if (binds && d->expr->kind == BLU_EXPR_NAME && !find(c, d->expr->u.name)) {
-      BluName name = {d->expr->u.name, d->span, NULL};
+      BluName name = {.text = d->expr->u.name, .span = d->span};
       define(c, &name, NAME_VALUE, NULL);
     } else {
       check_expr(c, d->expr);
@@ -321,7 +328,7 @@ static void check_train(Check *c, const BluDecl *d) {
   Names inner;
   for (const BluArg *a = d->args; a; a = a->next) check_expr(c, a->value);
   push(c, &inner);
-  BluName step = {"step", d->name.span, NULL};
+  BluName step = {.text = "step", .span = d->name.span};
   define(c, &step, NAME_VALUE, NULL);
   check_params(c, d->params, false, "data");
   c->settings = true;
@@ -336,8 +343,7 @@ static void declare(Check *c, const BluDecl *d, bool main) {
     define_pattern(c, &d->pattern, NAME_VALUE, main ? "value" : NULL);
   } else if (d->kind == BLU_DECL_IMPORT && d->path) {
     const char *slash = strrchr(d->name.text, '/'), *name = slash ? slash + 1 : d->name.text, *dot = strrchr(name, '.');
-    BluName stem = {blu_arena_copy(c->arena, name, dot && dot != name ? (size_t)(dot - name) : strlen(name)),
-                    d->name.span, NULL};
+    BluName stem = {.text = blu_arena_copy(c->arena, name, dot && dot != name ? (size_t)(dot - name) : strlen(name)), .span = d->name.span};
     define(c, &stem, NAME_VALUE, "import");
   } else if (d->kind != BLU_DECL_TRAIN && d->kind != BLU_DECL_ERROR) {
     const char *what = d->kind == BLU_DECL_IMPORT                                      ? "import"

@@ -138,6 +138,13 @@ static BluVal function(BluElab *E, BluScope *file, const BluFn *fn) {
   return (BluVal){.kind = VAL_FN, .u.fn = c};
 }
 
+static void declare_names(BluElab *E, BluScope *file, const BluName *names) {
+  for (const BluName *n = names; n; n = n->next) {
+    if (n->parts) declare_names(E, file, n->parts);
+    else if (strcmp(n->text, "_")) blu_scope_define(E, file, n->text, blu_val_unknown, n->span)->ready = false;
+  }
+}
+
 /* Names are known in the whole file; those that are computed are not ready until their turn. */
 static void declare(BluElab *E, BluScope *file, const BluFile *f) {
   for (const BluDecl *d = f->decls; d; d = d->next) {
@@ -147,10 +154,7 @@ static void declare(BluElab *E, BluScope *file, const BluFile *f) {
       case BLU_DECL_OPTIMIZER: blu_scope_define(E, file, d->name.text, decl_ref(E, file, d), d->name.span); break;
       case BLU_DECL_CONST:
       case BLU_DECL_RUN: blu_scope_define(E, file, d->name.text, blu_val_unknown, d->name.span)->ready = false; break;
-      case BLU_DECL_LET:
-        for (const BluName *n = d->pattern.names; n; n = n->next)
-          if (strcmp(n->text, "_")) blu_scope_define(E, file, n->text, blu_val_unknown, n->span)->ready = false;
-        break;
+      case BLU_DECL_LET: declare_names(E, file, d->pattern.names); break;
       case BLU_DECL_IMPORT:
         blu_scope_define(E, file, d->path ? stem(E, d->name.text) : d->name.text, blu_val_unknown, d->name.span);
         break;

@@ -7,25 +7,30 @@ static void bind(BluElab *E, BluScope *s, const BluName *name, BluVal v, BluBind
   blu_scope_define(E, s, name->text, v, name->span)->kind = kind;
 }
 
-void blu_elab_bind_pattern(BluElab *E, BluScope *s, const BluPattern *p, BluVal v, BluBindKind kind) {
-  if (v.kind == VAL_NONE) {
-    blu_elab_error(E, BLU_E_NO_VALUE, p->span, "there is no value to give to this name");
-    v = blu_val_unknown;
-  }
-  if (!p->tuple) {
-    bind(E, s, p->names, v, kind);
-    return;
-  }
+/* The parts of v to as many names, or tuples of names. */
+static void bind_parts(BluElab *E, BluScope *s, const BluName *names, int count, BluSpan span, BluVal v, BluBindKind kind) {
   bool list = v.kind == VAL_TUPLE || v.kind == VAL_LIST;
-  if (v.kind != VAL_UNKNOWN && (!list || v.u.list->n != p->n)) {
-    blu_elab_error(E, BLU_E_PATTERN, p->span, "%d names for %s", p->n,
+  if (v.kind != VAL_UNKNOWN && (!list || v.u.list->n != count)) {
+    blu_elab_error(E, BLU_E_PATTERN, span, "%d names for %s", count,
                    list ? blu_arena_print(E->arena, "%s of %d", blu_val_describe(E, &v), v.u.list->n)
                         : blu_val_describe(E, &v));
     list = false;
   }
   int i = 0;
-  for (const BluName *n = p->names; n; n = n->next, i++)
-    bind(E, s, n, list ? v.u.list->item[i] : blu_val_unknown, kind);
+  for (const BluName *n = names; n; n = n->next, i++) {
+    BluVal part = list ? v.u.list->item[i] : blu_val_unknown;
+    if (n->parts) bind_parts(E, s, n->parts, n->nparts, n->span, part, kind);
+    else bind(E, s, n, part, kind);
+  }
+}
+
+void blu_elab_bind_pattern(BluElab *E, BluScope *s, const BluPattern *p, BluVal v, BluBindKind kind) {
+  if (v.kind == VAL_NONE) {
+    blu_elab_error(E, BLU_E_NO_VALUE, p->span, "there is no value to give to this name");
+    v = blu_val_unknown;
+  }
+  if (p->tuple) bind_parts(E, s, p->names, p->n, p->span, v, kind);
+  else bind(E, s, p->names, v, kind);
 }
 
 bool blu_elab_range(BluElab *E, BluScope *s, const BluRange *r, BluList *out) {

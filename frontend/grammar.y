@@ -77,8 +77,8 @@ static void blu_yyerror(BluSpan *at, BluParser *p, const char *message);
 %precedence NEGATION
 %right '^'
 
-%type <ident> ident label
-%type <names> names
+%type <ident> ident label part
+%type <names> names parts
 %type <pattern> pattern
 %type <expr> expr postfix value if_value if_stmt
 %type <exprs> exprs
@@ -118,7 +118,7 @@ items: %empty                                   { $$ = (BluDecls){0}; }
 
 item: IMPORT ident ';'                          { $$ = blu_parse_decl(p, BLU_DECL_IMPORT, @$); $$->name = $2; }
     | IMPORT STRING ';'                         { $$ = blu_parse_decl(p, BLU_DECL_IMPORT, @$);
-                                                  $$->name = (BluName){$2, @2, NULL};
+                                                  $$->name = (BluName){.text = $2, .span = @2};
                                                   $$->path = true; }
     | CONST bindings ';'                        { $$ = blu_parse_set_kind($2, BLU_DECL_CONST); }
     | RUN bindings ';'                          { $$ = blu_parse_set_kind($2, BLU_DECL_RUN); }
@@ -139,7 +139,7 @@ item: IMPORT ident ';'                          { $$ = blu_parse_decl(p, BLU_DEC
     | TRAIN '(' params ')' source '{' settings '}'
                                                 { $$ = $5; $$->span = @$; $$->params = $3.first;
                                                   $$->settings = $7.first;
-                                                  $$->name = (BluName){"train", @1, NULL}; }
+                                                  $$->name = (BluName){.text = "train", .span = @1}; }
     | ENTRY ident sig block                     { $$ = blu_parse_decl(p, BLU_DECL_ENTRY, @$); $$->name = $2;
                                                   $$->fn = blu_parse_fn(p, $2, $3, $4, @$); }
     | error ';'                                 { $$ = blu_parse_decl(p, BLU_DECL_ERROR, @$); yyerrok; }
@@ -184,7 +184,7 @@ member: LET pattern '=' value ';'               { $$ = blu_parse_member_decl(p, 
     | CACHE names ':' type ';'                  { $$ = blu_parse_member_decl(p, BLU_MEMBER_CACHE, @$);
                                                   $$->pattern = blu_parse_pattern($2, false, @2); $$->type = $4; }
     | FN sig block                              { $$ = blu_parse_member_decl(p, BLU_MEMBER_FN, @$);
-                                                  $$->fn = blu_parse_fn(p, (BluName){NULL, @1, NULL}, $2, $3, @$); }
+                                                  $$->fn = blu_parse_fn(p, (BluName){.span = @1}, $2, $3, @$); }
     | fn                                        { $$ = blu_parse_member_decl(p, BLU_MEMBER_FN, @$); $$->fn = $1; }
     | error ';'                                 { $$ = blu_parse_member_decl(p, BLU_MEMBER_ERROR, @$); yyerrok; }
     | error '}'                                 { $$ = blu_parse_member_decl(p, BLU_MEMBER_ERROR, @$); yyerrok; }
@@ -261,10 +261,10 @@ setting: assignment
     | ident '=' value PER expr ';'              { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p, $1), $3);
                                                   $$->per = $5; }
     | OPTIMIZER '=' value ';'                   { $$ = blu_parse_stmt(p, BLU_STMT_SET, @$, blu_parse_lone(p,
-                                                  (BluName){"optimizer", @1, NULL}), $3); }
+                                                  (BluName){.text = "optimizer", .span = @1}), $3); }
     | OPTIMIZER STRING '=' value ';'            { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p,
-                                                  (BluName){$2, @2, NULL}), $4);
-                                                  $$->label = (BluName){"optimizer", @1, NULL}; }
+                                                  (BluName){.text = $2, .span = @2}), $4);
+                                                  $$->label = (BluName){.text = "optimizer", .span = @1}; }
     | label ident '=' value ';'                 { $$ = blu_parse_stmt(p, BLU_STMT_LABELLED, @$, blu_parse_lone(p, $2),
                                                   $4);
                                                   $$->label = $1; }
@@ -282,18 +282,24 @@ if_stmt: IF expr block                          { $$ = blu_parse_if(p, $2, $3, N
     | IF expr block ELSE if_stmt                { $$ = blu_parse_if(p, $2, $3, NULL, $5, @$); }
     ;
 pattern: ident                                  { $$ = blu_parse_lone(p, $1); }
-    | HOLE                                      { $$ = blu_parse_lone(p, (BluName){"_", @1, NULL}); }
-    | '(' names ')'                             { $$ = blu_parse_pattern($2, true, @$); }
+    | HOLE                                      { $$ = blu_parse_lone(p, (BluName){.text = "_", .span = @1}); }
+    | '(' parts ')'                             { $$ = blu_parse_pattern($2, true, @$); }
+    ;
+parts: part                                     { $$ = (BluNameList){0}; BLU_APPEND($$, blu_parse_name(p, $1)); $$.n = 1; }
+    | parts ',' part                            { $$ = $1; BLU_APPEND($$, blu_parse_name(p, $3)); $$.n++; }
+    ;
+part: ident
+    | HOLE                                      { $$ = (BluName){.text = "_", .span = @1}; }
+    | '(' parts ')'                             { $$ = (BluName){.span = @$, .parts = $2.first, .nparts = $2.n}; }
     ;
 names: ident                                    { $$ = (BluNameList){0}; BLU_APPEND($$, blu_parse_name(p, $1));
                                                   $$.n = 1; }
     | HOLE                                      { $$ = (BluNameList){0}; $$.n = 1;
-                                                  BLU_APPEND($$, blu_parse_name(p, ((BluName){"_", @1, NULL}))); }
+                                                  BLU_APPEND($$, blu_parse_name(p, ((BluName){.text = "_", .span = @1}))); }
     | names ',' ident                           { $$ = $1; BLU_APPEND($$, blu_parse_name(p, $3)); $$.n++; }
-    | names ',' HOLE                            { $$ = $1; BLU_APPEND($$, blu_parse_name(p, ((BluName){"_", @3,
-                                                  NULL}))); $$.n++; }
+    | names ',' HOLE                            { $$ = $1; BLU_APPEND($$, blu_parse_name(p, ((BluName){.text = "_", .span = @3}))); $$.n++; }
     ;
-ident: IDENT                                    { $$ = (BluName){$1, @1, NULL}; }
+ident: IDENT                                    { $$ = (BluName){.text = $1, .span = @1}; }
     ;
 
 /* ---- expressions ---- */
