@@ -289,6 +289,15 @@ static bool verify_model(const Options *o, MlirModule m) {
   return blu_verify_model(m, &judge);
 }
 
+static bool has_data(MlirModule m, BluDiags *diags) {
+  MlirLocation at;
+  char *error = NULL;
+  if (!blu_data_check(m, &at, &error)) blu_frontend_error_at(diags, at, error);
+  bool good = !error;
+  free(error);
+  return good;
+}
+
 static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   BluFrontendOptions front = {.path = o->input, .ndefs = o->ndefs, .defs = o->defs, .holes = o->holes};
   if (o->stage == STAGE_AST) return print_ast(o, &front, diags);
@@ -296,6 +305,7 @@ static bool compile(const Options *o, MlirContext ctx, BluDiags *diags) {
   double start = now_ms();
   MlirModule m = blu_frontend_build(ctx, &front, diags);
   if (mlirModuleIsNull(m)) return false;
+  if (!has_data(m, diags)) return mlirModuleDestroy(m), false;
   if (o->times) fprintf(stderr, "%9.2f ms  front end\n", now_ms() - start);
   if (o->command == COMMAND_CHECK) return mlirModuleDestroy(m), true;
   if (o->cuda) blu_module_set_target(m, "cuda");

@@ -94,6 +94,11 @@ bool blu_link(const char *path, const BluObject *object, int n, const BluAttache
 /* The same for a program with images: the executable needs glibc 2.34 or newer where it runs, and nothing else to start. */
 bool blu_link_device(const char *path, const BluObject *object, int n, const BluAttached attached[BLU_ATTACHED], char **error);
 
+/* ---- data.c ---- */
+
+/* Has a trainer the data source that the program names, with these arguments? If not, *error says what is wrong (malloc), *at is the `train` block. */
+bool blu_data_check(MlirModule m, MlirLocation *at, char **error);
+
 /* ---- weights.c ---- */
 
 /* Opens a safetensors file that holds exactly the parameters and the model's own states of a planned module. -1: *error says why, and names

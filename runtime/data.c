@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data.h"
 #include "data_internal.h"
 #include "half.h"
 
@@ -22,7 +23,7 @@ static const BluDataSource *find_source(BluError *err, const char *name) {
     if (!strcmp(sources[i]->name, name)) return sources[i];
     blu_guess_add(&guess, sources[i]->name);
   }
-  blu_error_set(err, "this runtime has no data source '%s'%s", name, blu_guess_hint(&guess));
+  blu_error_set(err, "there is no data source '%s'%s", name, blu_guess_hint(&guess));
   return NULL;
 }
 
@@ -63,6 +64,11 @@ static bool read_number(BluError *err, const char *args, const char *key, int64_
   if (!blu_text_value(args, key, word, sizeof word)) return true;
   return (blu_text_int(word, value) && *value >= 0) ||
          blu_error_set(err, "the argument '%s' of the data source is a whole number from 0, not '%s'", key, word);
+}
+
+bool blu_data_known(BluError *err, const char *source, const char *args, const BluFunction *function) {
+  const BluDataSource *known = find_source(err, source);
+  return known && check_keys(err, known, function, args);
 }
 
 static bool check_slots(BluError *err, const BluData *data, const BluFunction *function) {

@@ -12,7 +12,7 @@ allowed() {
   case $from:$2 in
     frontend:dialects/*) ;;
     passes:dialects/*) ;;
-    codegen:dialects/* | codegen:passes/passes.h | codegen:passes/kernel.h | codegen:runtime/abi.h | codegen:runtime/safetensors.h | codegen:runtime/tokenizer.h) ;;
+    codegen:dialects/* | codegen:passes/passes.h | codegen:passes/kernel.h | codegen:runtime/abi.h | codegen:runtime/data.h | codegen:runtime/safetensors.h | codegen:runtime/tokenizer.h) ;;
     codegen:frontend/*) [ "$1" = codegen/bluc.c ] ;;   # the driver alone sees all stages
     *) return 1 ;;
   esac
