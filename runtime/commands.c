@@ -173,8 +173,8 @@ static void print_overview(FILE *file, const BluProgram *program) {
   fprintf(file, "%s: a trainer made by %s\n\ncommands:\n", program->model, program->compiler);
   for (int i = 0; i < COMMANDS; i++)
     if (commands[i].run != command_sample || program->sample) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
-  fprintf(file, "  %-10s print this help, or that of a command\n\nexample:\n  ./trainer train --help\n%s", "help",
-          exit_codes);
+  fprintf(file, "  %-10s print this help, or that of a command\n  %-10s say what it is and which compiler made it\n\nexample:\n  ./trainer train --help\n%s", "help",
+          "--version", exit_codes);
 }
 
 static const BluCommand *find_command(BluError *err, const char *name) {
@@ -207,6 +207,7 @@ static int dispatch(const BluProgram *program, int words, char **word) {
   }
   bool help = !strcmp(word[0], "help") || !strcmp(word[0], "--help") || !strcmp(word[0], "-h");
   if (help && words == 1) return print_help(program, NULL);
+  if (!strcmp(word[0], "--version") && words == 1) return printf("%s, a trainer made by %s\n", program->model, program->compiler), BLU_EXIT_OK;
   const BluCommand *command = find_command(&err, word[help]);
   if (!command) return fail(&err, BLU_EXIT_USAGE);
   if (help) return print_help(program, command);

@@ -28,6 +28,9 @@ entry logits(image: u8[2, 28, 28]) -> float[2, 10] { net(image) }
 entry product(x: f32[4, 5], y: f32[5, 6]) -> f32[4, 6] { x @ y }
 END
 compile model.blu -o model
+run 0 ./model --version
+same 'the version' "$(cat out)" "model, a trainer made by $("$bluc" --version)"
+run 2 ./model --version info
 run 0 ./model info
 says '^  hidden.weight +f32\[1024,784\] +3211264  uniform\(-0.0357143, 0.0357143\); adamw$'
 says '^  hidden.bias +f32\[1024\] +4096  uniform\(-0.0357143, 0.0357143\); sgd of "\*\.bias"$'
