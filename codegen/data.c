@@ -8,7 +8,8 @@
 
 static const char *text_of(MlirModule m, const char *name) {
   MlirAttribute a = mlirOperationGetAttributeByName(mlirModuleGetOperation(m), mlirStringRefCreateFromCString(name));
-  return mlirAttributeIsNull(a) ? "" : mlirStringAttrGetValue(a).data; /* ended by 0 */
+  MlirStringRef s = mlirAttributeIsNull(a) ? (MlirStringRef){0} : mlirStringAttrGetValue(a);
+  return s.length ? s.data : ""; /* ended by 0, but for an empty one, which is NULL */
 }
 
 bool blu_data_check(MlirModule m, MlirLocation *at, char **error) {

@@ -30,7 +30,7 @@ run 0 packed/run.sh --help
 
 # no GPU
 run 0 env -u LD_LIBRARY_PATH "${command[@]}"
-if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then says '^trainers on a GPU +SKIPPED: .*libcuda\.so\.1'; fi
+if ! ldconfig -p 2> /dev/null | grep 'libcuda\.so\.1' > /dev/null; then says '^trainers on a GPU +SKIPPED: .*libcuda\.so\.1'; fi
 
 # other losses, and a trainer that fails
 mv packed/softmax.cpu right
