@@ -96,7 +96,7 @@ bool blu_link_device(const char *path, const BluObject *object, int n, const Blu
 
 /* ---- data.c ---- */
 
-/* Has a trainer the data source that the program names, with these arguments? If not, *error says what is wrong (malloc), *at is the `train` block. */
+/* Has a trainer the data source that the program names? If not, *error says so (malloc), and *at is the `train` block. */
 bool blu_data_check(MlirModule m, MlirLocation *at, char **error);
 
 /* ---- weights.c ---- */

@@ -66,10 +66,7 @@ static bool read_number(BluError *err, const char *args, const char *key, int64_
          blu_error_set(err, "the argument '%s' of the data source is a whole number from 0, not '%s'", key, word);
 }
 
-bool blu_data_known(BluError *err, const char *source, const char *args, const BluFunction *function) {
-  const BluDataSource *known = find_source(err, source);
-  return known && check_keys(err, known, function, args);
-}
+bool blu_data_known(BluError *err, const char *source) { return find_source(err, source) != NULL; }
 
 static bool check_slots(BluError *err, const BluData *data, const BluFunction *function) {
   for (int64_t i = 0; i < function->slots; i++)
