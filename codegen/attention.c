@@ -15,7 +15,7 @@
 #include "codegen/product.h"
 
 enum { Q, K, V, LSE, DELTA, CT, GRADS = 3 };
-enum { TERMS = 4 /* of an iteration of the innermost loop */, MOST_ROWS = 12 /* of a tile in registers */, BLOCK = 8 /* of a transposition */ };
+enum { TERMS = 4 /* of an iteration of the innermost loop */, MOST_ROWS = 12 /* of a tile in registers */ };
 
 typedef LLVMValueRef Value;
 
@@ -211,22 +211,6 @@ static void fill(const Attend *x, Value to, int64_t n, double v) {
   blu_loop_end(&x->k->e, &l, NULL);
 }
 
-/* to[wide][keys] = the transpose of from[keys][wide]; wide is a number of whole vectors. */
-static void turn(const Attend *x, Value from, int64_t wide, Value to) {
-  Kernel *k = x->k;
-  Loop rows, columns;
-  blu_loop_begin(&k->e, &rows, k->fn, i64(k, 0), i64(k, x->keys), BLOCK, 0, NULL);
-  blu_loop_begin(&k->e, &columns, k->fn, i64(k, 0), i64(k, wide), BLOCK, 0, NULL);
-  k->e.lanes = BLOCK;
-  Value block[BLOCK], source = at(x, from, add(k, mul(k, rows.i, wide), columns.i)), target = at(x, to, add(k, mul(k, columns.i, x->keys), rows.i));
-  for (int r = 0; r < BLOCK; r++) block[r] = get(x, source, r * wide);
-  blu_product_transpose(k, block);
-  for (int r = 0; r < BLOCK; r++) put(x, block[r], target, r * x->keys);
-  k->e.lanes = BLU_LANES;
-  blu_loop_end(&k->e, &columns, NULL);
-  blu_loop_end(&k->e, &rows, NULL);
-}
-
 /* ---- a tile of sums ---- */
 
 typedef struct { Value at; int64_t across, along; } Left;      /* element (row, kk) */
@@ -292,7 +276,6 @@ static void multiply(const Attend *x, Left left, Area right, Value depth, Area c
 /* ---- who sees whom ---- */
 
 typedef struct {
-  Value head, key_head;        /* of queries, of keys: numbers within the batch of all */
   Value batch, within, group;  /* of the head: its batch, its number there, and that of its keys */
   Value first, rows;           /* the tile of queries */
   Value key, keys;             /* the tile of keys; `keys` of them exist */
@@ -353,10 +336,10 @@ static void take_keys(const Attend *x, const Areas *s, const Rows *keys, const R
   Value base = k->scratch, all = whole_vectors(k, p->keys);
   Value rows = at(x, base, i64(k, s->k_rows)), value_rows = at(x, base, i64(k, s->v_rows));
   take_rows(x, keys, add(k, mul(k, p->batch, keys->batch), mul(k, p->group, keys->head)), p->key, p->keys, all, x->a.d, rows);
-  turn(x, rows, x->d, at(x, base, i64(k, s->k_columns)));
+  blu_product_turn(k, x->elem, rows, x->d, i64(k, x->keys), at(x, base, i64(k, s->k_columns)), x->keys);
   if (!values) return;
   take_rows(x, values, add(k, mul(k, p->batch, values->batch), mul(k, p->group, values->head)), p->key, p->keys, all, x->a.dv, value_rows);
-  if (is_backward(x)) turn(x, value_rows, x->dv, at(x, base, i64(k, s->v_columns)));
+  if (is_backward(x)) blu_product_turn(k, x->elem, value_rows, x->dv, i64(k, x->keys), at(x, base, i64(k, s->v_columns)), x->keys);
 }
 
 static Value head_of(const Attend *x, const Rows *r, const Place *p) { return add(x->k, mul(x->k, p->batch, r->batch), mul(x->k, p->within, r->head)); }
@@ -445,8 +428,9 @@ static void forward(const Attend *x, const Areas *s) {
   if (x->has_out) values = operand_of(x, V);
   Loop piece, key, row, l;
   blu_loop_begin(e, &piece, k->fn, k->first, k->last, 1, 0, NULL);
-  Place p = {.head = quotient(k, piece.i, tiles)};
-  p.batch = quotient(k, p.head, heads), p.within = remainder_of(k, p.head, heads), p.group = quotient(k, p.within, x->a.r);
+  Value number = quotient(k, piece.i, tiles); /* of the head, within the batch */
+  Place p = {.batch = quotient(k, number, heads), .within = remainder_of(k, number, heads)};
+  p.group = quotient(k, p.within, x->a.r);
   p.first = mul(k, sub(k, i64(k, tiles - 1), remainder_of(k, piece.i, tiles)), x->queries); /* of a causal attention the last have most to do */
   p.rows = least(k, sub(k, i64(k, x->a.t), p.first), i64(k, x->queries));
   take_rows(x, &q, head_of(x, &q, &p), p.first, p.rows, p.rows, x->a.d, queries);
@@ -486,17 +470,19 @@ static void forward(const Attend *x, const Areas *s) {
 static void take_deltas(const Attend *x, const Areas *s, const Place *p, Value which) {
   Kernel *k = x->k;
   Emit *e = &k->e;
-  MlirOperation made = blu_def(mlirOperationGetOperand(x->op, DELTA)), products = mlirOperationIsNull(made) ? made : blu_def(mlirOperationGetOperand(made, 0));
+  MlirOperation made = blu_def(mlirOperationGetOperand(x->op, DELTA)), products = {0};
+  if (!mlirOperationIsNull(made) && blu_is(made, "sum")) products = blu_def(mlirOperationGetOperand(made, 0));
+  bool given = mlirOperationIsNull(products);
   Rows from[2] = {{0}};
   Value head[2] = {NULL};
-  for (int i = 0; i < (mlirOperationIsNull(made) ? 1 : 2); i++) {
-    from[i] = mlirOperationIsNull(made) ? operand_of(x, DELTA) : rows_of(x, mlirOperationGetOperand(products, i));
+  for (int i = 0; i < (given ? 1 : 2); i++) {
+    from[i] = given ? operand_of(x, DELTA) : rows_of(x, mlirOperationGetOperand(products, i));
     head[i] = head_of(x, &from[i], p);
   }
   Loop l;
   blu_loop_begin(e, &l, k->fn, i64(k, 0), i64(k, x->a.t), 1, 0, NULL);
   Value row[2] = {add(k, head[0], mul(k, l.i, from[0].row)), head[1] ? add(k, head[1], mul(k, l.i, from[1].row)) : NULL}, v;
-  if (mlirOperationIsNull(made)) {
+  if (given) {
     e->lanes = 1;
     v = blu_emit_load(e, from[0].elem, from[0].at, row[0], 1);
     e->lanes = BLU_LANES;

@@ -215,27 +215,11 @@ static void store_tile(Kernel *k, const Product *p, LLVMValueRef tile, LLVMValue
   k->e.lanes = BLU_LANES;
 }
 
-/* turned[r][c] = strip[c][r], `count` of c. */
-static void turn(Kernel *k, const Product *p, LLVMValueRef strip, LLVMValueRef turned, LLVMValueRef count) {
-  enum { BLOCK = 8 };
-  Loop row, column;
-  k->e.lanes = BLOCK;
-  blu_loop_begin(&k->e, &column, k->fn, i64(k, 0), count, BLOCK, 0, NULL);
-  blu_loop_begin(&k->e, &row, k->fn, i64(k, 0), i64(k, p->nr), BLOCK, 0, NULL);
-  LLVMValueRef r[BLOCK];
-  for (int i = 0; i < BLOCK; i++) r[i] = blu_emit_load(&k->e, p->elem, strip, add(k, mul(k, add(k, column.i, i64(k, i)), p->nr), row.i), BLOCK);
-  blu_product_transpose(k, r);
-  for (int i = 0; i < BLOCK; i++) blu_emit_store(&k->e, p->elem, r[i], turned, add(k, mul(k, add(k, row.i, i64(k, i)), p->strip), column.i), BLOCK);
-  blu_loop_end(&k->e, &row, NULL);
-  blu_loop_end(&k->e, &column, NULL);
-  k->e.lanes = BLU_LANES;
-}
-
 /* A strip of a swapped product: NR rows of the result from `row` of the space on, of which `valid` exist, and its columns [from, to). Only the
  * last strip of all may end with part of a vector. */
 static void store_strip(Kernel *k, const Product *p, LLVMValueRef row, LLVMValueRef valid, LLVMValueRef from, LLVMValueRef to) {
   LLVMValueRef turned = pointer(k, p, k->scratch, i64(k, turned_at(p))), count = sub(k, to, from);
-  turn(k, p, pointer(k, p, k->scratch, i64(k, strip_at(p))), turned, count);
+  blu_product_turn(k, p->elem, pointer(k, p, k->scratch, i64(k, strip_at(p))), p->nr, count, turned, p->strip);
   int rest = (int)(p->m % BLU_LANES);
   LLVMValueRef whole = rest ? LLVMBuildAnd(k->e.b, count, i64(k, -BLU_LANES), "") : count;
   Loop l, c;

@@ -16,9 +16,9 @@ static LLVMValueRef shuffled(Kernel *k, LLVMValueRef a, LLVMValueRef b, const in
   return LLVMBuildShuffleVector(k->e.b, a, b, LLVMConstVector(lane, BLOCK), "");
 }
 
-/* In three steps that are one instruction per row on 256-bit registers: pairs of elements,
+/* Eight rows of eight become columns, in three steps that are one instruction per row on 256-bit registers: pairs of elements,
  * pairs of pairs, halves. */
-void blu_product_transpose(Kernel *k, LLVMValueRef *r) {
+static void transpose_block(Kernel *k, LLVMValueRef *r) {
   static const int step[3][2][BLOCK] = {{{0, 8, 1, 9, 4, 12, 5, 13}, {2, 10, 3, 11, 6, 14, 7, 15}},
                                         {{0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}},
                                         {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}};
@@ -35,6 +35,21 @@ void blu_product_transpose(Kernel *k, LLVMValueRef *r) {
     r[i] = r[i + 1];
     r[i + 1] = column;
   }
+}
+
+void blu_product_turn(Kernel *k, BluElem elem, LLVMValueRef from, int64_t wide, LLVMValueRef rows, LLVMValueRef to, int64_t stride) {
+  Emit *e = &k->e;
+  Loop row, column;
+  blu_loop_begin(e, &row, k->fn, i64(k, 0), rows, BLOCK, 0, NULL);
+  blu_loop_begin(e, &column, k->fn, i64(k, 0), i64(k, wide), BLOCK, 0, NULL);
+  e->lanes = BLOCK;
+  LLVMValueRef r[BLOCK];
+  for (int i = 0; i < BLOCK; i++) r[i] = blu_emit_load(e, elem, from, add(k, mul(k, add(k, row.i, i64(k, i)), wide), column.i), BLOCK);
+  transpose_block(k, r);
+  for (int i = 0; i < BLOCK; i++) blu_emit_store(e, elem, r[i], to, add(k, mul(k, add(k, column.i, i64(k, i)), stride), row.i), BLOCK);
+  e->lanes = BLU_LANES;
+  blu_loop_end(e, &column, NULL);
+  blu_loop_end(e, &row, NULL);
 }
 
 /* Four rows of eight become eight columns of four, two in each vector. */
@@ -70,7 +85,7 @@ static void pack_transposed(Kernel *k, const Product *p, Matrix from, LLVMValueR
       r[c] = blu_emit_load(e, from.elem, from.at, add(k, l.i, i64(k, row * from.across)), BLOCK);
     }
     if (half) transpose_half(k, r);
-    else blu_product_transpose(k, r);
+    else transpose_block(k, r);
     for (int c = 0; c < rows; c++)
       blu_emit_store(e, p->elem, r[c], to, add(k, mul(k, l.i, width), i64(k, half ? (int64_t)c * BLOCK : (int64_t)c * width + first)), half ? BLOCK : count);
   }

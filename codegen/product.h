@@ -30,8 +30,8 @@ typedef struct { LLVMValueRef at; int64_t across, along; BluElem elem; } Matrix;
  * blu_product_step; what lies `ahead` (i64, in elements; NULL: no matter) is asked for. */
 void blu_product_pack_b(Kernel *k, const Product *p, Matrix b, LLVMValueRef panel, LLVMValueRef from, LLVMValueRef to, LLVMValueRef ahead, int valid);
 int blu_product_step(const Product *p);
-/* Code that makes columns of r[8], rows of eight. */
-void blu_product_transpose(Kernel *k, LLVMValueRef *r);
+/* Code that turns rows: to[c * stride + r] = from[r * wide + c], for r below `rows` (i64) and c below `wide`, which are multiples of 8. */
+void blu_product_turn(Kernel *k, BluElem elem, LLVMValueRef from, int64_t wide, LLVMValueRef rows, LLVMValueRef to, int64_t stride);
 /* Code for rows [from, to) of a, `depth` of k, as tiles of [depth][MR]. The last tile starts earlier, so that it is whole. */
 void blu_product_pack_a(Kernel *k, const Product *p, Matrix a, LLVMValueRef chunk, LLVMValueRef from, LLVMValueRef to, LLVMValueRef depth);
 /* Row in its matrix of the tile that is to hold row i of those before `to`; the packed tile of which row `row` of the chunk is the first. */

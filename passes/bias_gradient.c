@@ -97,8 +97,9 @@ void blu_gather_bias_gradients(MlirOperation func, bool device) {
     blu_map_set(&o.number, o.op[i].ptr, (void *)(intptr_t)(i + 1));
   }
   for (int i = 0; i < o.n; i++) {
-    if (mlirOperationIsNull(o.op[i]) || !blu_is(o.op[i], "matmul") || !blu_product_in_library(o.op[i])) continue;
+    if (mlirOperationIsNull(o.op[i]) || !blu_is(o.op[i], "matmul") || (device && !blu_product_in_library(o.op[i]))) continue;
     BluMatrices x = blu_matrices_of(o.op[i]);
+    if (!x.m || !x.n) continue; /* nothing is computed there, so no sum beside it */
     bool flat = blu_value_type(mlirOperationGetOperand(o.op[i], 0)).rank == 2 && blu_value_type(mlirOperationGetOperand(o.op[i], 1)).rank == 2;
     if (!flat) continue;
     if (!x.tb && gather(&o, i, 1)) continue;

@@ -193,7 +193,7 @@ int blu_product_sum(MlirOperation op, MlirOperation matmul) {
   if (!blu_is(op, "sum")) return -1;
   blu_sig_of(op, &s);
   const BluAttr *axis = blu_attr(&s.attrs, "axis");
-  if (s.in[0].rank != 2 || s.out.rank != 1 || !axis || axis->i[0] != 0 || x.batch != 1) return -1;
+  if (s.in[0].rank != 2 || s.out.rank != 1 || !axis || axis->i[0] != 0 || x.batch != 1 || !x.m || !x.n) return -1;
   for (int i = 0; i < 2; i++)
     if ((i ? !x.tb : x.ta) && mlirValueEqual(mlirOperationGetOperand(op, 0), mlirOperationGetOperand(matmul, i))) return i;
   return -1;

@@ -130,7 +130,8 @@ static void products(Setting set) {
   }
   /* the gradient of a bias beside that of its weight: sums of b's columns, with several chunks of rows, blocks and panels, and some left over */
   static const struct { int m, n, k; bool ta; const char *type; } summed[] = {
-    {20, 70, 300, true, "f32"}, {600, 24, 512, true, "f32"}, {7, 1, 5, true, "f32"}, {40, 515, 64, false, "f32"}, {30, 33, 700, true, "f64"}};
+    {20, 70, 300, true, "f32"}, {600, 24, 512, true, "f32"}, {7, 1, 5, true, "f32"}, {40, 515, 64, false, "f32"}, {30, 33, 700, true, "f64"},
+    {0, 9, 4, true, "f32"}, {6, 9, 0, true, "f32"}};
   for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
     int m = summed[i].m, n = summed[i].n, k = summed[i].k, am = summed[i].ta ? k : m, ak = summed[i].ta ? m : k;
     const char *t = summed[i].type;
@@ -297,12 +298,13 @@ static void attentions(Setting set) {
   static const AttentionCase cases[] = {
     {2, 2, 1, 70, 70, 8, 8, true, NULL}, {1, 2, 2, 100, 131, 17, 5, true, NULL}, {1, 1, 3, 33, 65, 16, 33, false, NULL}, {1, 1, 1, 193, 130, 3, 2, true, NULL},
     {2, 1, 2, 7, 20, 5, 6, false, "7x20xi1"}, {1, 2, 1, 97, 64, 4, 20, true, "1x2x1x64xi1"}, {2, 2, 2, 3, 48, 33, 1, true, "2x1x3x1xi1"},
-    {1, 2, 2, 1, 77, 24, 24, true, NULL}, {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL}};
+    {1, 2, 2, 1, 77, 24, 24, true, NULL}, {1, 1, 2, 13, 80, 16, 16, false, "1x2x13x80xi1"}, {0, 2, 1, 4, 4, 4, 4, true, NULL},
+    {1, 2, 1, 0, 5, 4, 4, true, NULL}};
   set.lo = -1.5, set.hi = 1.5, set.ihi = 2, set.tolerance = 1e-4; /* sums of some hundred terms of order 1, through exp */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     AttentionCase same = cases[i];
     attention_case(set, &same, false, "xf32");
-    if (same.mask) continue; /* whose shape is said */
+    if (same.mask || !same.t) continue; /* whose shape is said; there must be keys */
     same.s = same.t; /* all parts of one tensor */
     attention_case(set, &same, true, "xf32");
   }
